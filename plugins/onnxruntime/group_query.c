@@ -1,7 +1,7 @@
-/* com.microsoft GroupQueryAttention: new keys, turned by their positions, go into the cache, and rows see what is
- * behind them, of a window where there is one. When the call is done entry b has T = seqlens_k[b] + 1 valid keys;
- * its new rows stand at T - rows, at 0 where a prompt is padded on its right. A cache may be of codes, which are
- * written, and read again, with scales that are given. */
+/* com.microsoft GroupQueryAttention: new keys, normed and turned by their positions, go into the cache, and rows see
+ * what is behind them, of a window where there is one. When the call is done entry b has T = seqlens_k[b] + 1 valid
+ * keys; its new rows stand at T - rows, at 0 where a prompt is padded on its right. A cache may be of codes, which
+ * are written, and read again, with scales that are given. */
 #include "group_query.h"
 
 #include "claim.h"
@@ -13,7 +13,7 @@ static int is_of_type(const struct node *node, int index, ONNXTensorElementDataT
     return !node_has_input(node, index) || node->input[index].type == type;
 }
 
-/* int8, or two codes of 4 bits in a uint8; *is_known 0: as clattn has no codes. */
+/* int8, float8, or two codes of 4 bits in a uint8; *is_known 0: as clattn has no codes. */
 static OrtStatus *read_cache_type(const struct node *node, struct attributes *attributes, int *is_known)
 {
     static const char *const words[] = { "NONE", "PER_TENSOR", "PER_CHANNEL" }; /* which, the scales' shapes tell too */
@@ -33,6 +33,8 @@ static OrtStatus *read_cache_type(const struct node *node, struct attributes *at
         attributes->cache_type = CLATTN_INT8;
     } else if (bits == 4 && type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8) {
         attributes->cache_type = CLATTN_INT4;
+    } else if (bits == 8 && type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FN) {
+        attributes->cache_type = CLATTN_E4M3;
     }
     *is_known = key > 0 && value > 0 && attributes->cache_type != CLATTN_TYPE_NONE;
     return NULL;
@@ -47,12 +49,8 @@ static enum declined reason_of(const struct node *node, const struct attributes 
         !is_of_type(node, PAST_KEY, cached) || !is_of_type(node, PAST_VALUE, cached)) {
         return DECLINED_TYPE;
     }
-    for (int index = QUERY_NORM; index <= QUERY_LENGTHS; ++index) {
-        if (node_has_input(node, index)) {
-            return DECLINED_INPUTS;
-        }
-    }
-    if (node_has_input(node, KEY_SCALE) != is_of_codes || node_has_input(node, VALUE_SCALE) != is_of_codes) {
+    if (node_has_input(node, QUERY_LENGTHS) || node_has_input(node, QUERY_NORM) != node_has_input(node, KEY_NORM) ||
+        node_has_input(node, KEY_SCALE) != is_of_codes || node_has_input(node, VALUE_SCALE) != is_of_codes) {
         return DECLINED_INPUTS;
     }
     if (node_has_input(node, KEY) != node_has_input(node, VALUE) ||
@@ -63,11 +61,23 @@ static enum declined reason_of(const struct node *node, const struct attributes 
     return node_has_output(node, WEIGHTS) ? DECLINED_OUTPUTS : DECLINED_NOT;
 }
 
+/* RMS norms of queries and keys. *is_known 0: they differ in what they add to the mean of squares. */
+static OrtStatus *read_norms(const struct node *node, struct attributes *attributes, int *is_known)
+{
+    float both, of_keys;
+    TRY(node_number(node, "qk_norm_epsilon", 1e-6f, &both));
+    TRY(node_number(node, "q_norm_epsilon", both, &attributes->norm_epsilon));
+    TRY(node_number(node, "k_norm_epsilon", both, &of_keys));
+    attributes->has_norms = node_has_input(node, QUERY_NORM);
+    *is_known = !attributes->has_norms || (attributes->norm_epsilon > 0 && attributes->norm_epsilon == of_keys);
+    return NULL;
+}
+
 static OrtStatus *gather(const struct node *node, struct claim *claim)
 {
     struct attributes *attributes = &claim->attributes;
     int64_t window, is_ring, rows_of_scores;
-    int is_known;
+    int is_known, is_known_norm;
     TRY(node_integer(node, "num_heads", 0, &attributes->query_heads));
     TRY(node_integer(node, "kv_num_heads", 0, &attributes->kv_heads));
     TRY(node_contributed_scale(node, attributes));
@@ -78,11 +88,12 @@ static OrtStatus *gather(const struct node *node, struct claim *claim)
     TRY(node_integer(node, "rotary_interleaved", 0, &attributes->is_interleaved));
     TRY(node_integer(node, "smooth_softmax", 0, &attributes->has_smooth_softmax));
     TRY(read_cache_type(node, attributes, &is_known));
+    TRY(read_norms(node, attributes, &is_known_norm));
     TRY(node_integer(node, "sliding_window_cache", 0, &is_ring));
     TRY(node_integer(node, "qk_output", 0, &rows_of_scores));
     attributes->window_left = window > 0 ? window - 1 : -1;
     attributes->window_right = -1;
-    is_known = is_known && !is_ring && !rows_of_scores && window != 0 && attributes->softcap >= 0;
+    is_known = is_known && is_known_norm && !is_ring && !rows_of_scores && window != 0 && attributes->softcap >= 0;
     claim->reason = is_known ? reason_of(node, attributes) : DECLINED_ATTRIBUTES;
     claim_node(node, claim);
     return NULL;
@@ -141,7 +152,7 @@ static OrtStatus *read_lengths(const struct run *run, struct operands *o)
 static OrtStatus *read_operands(const struct run *run, struct operands *o)
 {
     const struct attributes *attributes = &run->kernel->attributes;
-    for (int n = 0; n <= VALUE_SCALE; ++n) {
+    for (int n = 0; n <= KEY_NORM; ++n) {
         TRY(run_input(run, n, &o->in[n]));
     }
     if (o->in[KEY].data) {

@@ -32,7 +32,7 @@ struct scales {
 };
 
 struct operands {
-    struct tensor in[VALUE_SCALE + 1];
+    struct tensor in[KEY_NORM + 1];
     struct heads query, key, value; /* what is new */
     int64_t batch, rows;
     int32_t *starts;                        /* of each entry's rows, in the lane's memory */
@@ -44,7 +44,8 @@ struct operands {
  * scales of caches of codes. */
 OrtStatus *group_query_open_caches(const struct run *run, struct operands *o, struct heads *keys, struct heads *values);
 
-/* Puts new keys and values where they belong; queries and keys are turned on the way, where the node says so. */
+/* Puts new keys and values where they belong; queries and keys are normed and turned on the way, where the node says
+ * so. */
 OrtStatus *group_query_append(const struct run *run, struct operands *o, const struct heads *keys,
                               const struct heads *values);
 

@@ -33,6 +33,8 @@ static ONNXTensorElementDataType cached_element(const struct attributes *attribu
         return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8;
     case CLATTN_INT4:
         return ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
+    case CLATTN_E4M3:
+        return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FN;
     default:
         return fresh->type;
     }
@@ -103,26 +105,58 @@ static void copy_fresh(const struct operands *o, const struct heads *fresh, cons
     }
 }
 
-/* Keys and queries are turned by their positions; the turned queries are in the lane's memory. */
-static OrtStatus *append_turning(const struct run *run, struct operands *o, clattn_append_problem *p,
+/* Queries come out in the lane's memory, since ONNX Runtime's are not to be written. */
+static OrtStatus *append_queries(const struct run *run, struct operands *o, clattn_append_problem *p,
                                  clattn_append_host_tensors *t)
+{
+    const int64_t count = o->batch * o->rows * o->query.heads * o->query.columns;
+    void *out = lane_room(run->lane, SCRATCH_QUERY, (size_t)count * element_bytes(o->query.type));
+    if (!out) {
+        return refuse_memory();
+    }
+    p->query_heads = o->query.heads;
+    t->query = o->query.at;
+    o->query.at = t->query_out = clattn_host_tensor_bhsd(out, o->query.heads, o->rows, o->query.columns);
+    return NULL;
+}
+
+static OrtStatus *norm_of(const struct run *run, const struct tensor *tensor, int64_t columns, enum scratch_use use,
+                          clattn_host_tensor *weight)
+{
+    if (tensor->rank != 1 || tensor->extent[0] != columns) {
+        return refuse(ORT_INVALID_ARGUMENT,
+                      "clattn: the weights of a norm have %d axes, the first of %lld: must be [%lld]", tensor->rank,
+                      (long long)tensor->extent[0], (long long)columns);
+    }
+    float *wide = lane_room(run->lane, use, (size_t)columns * sizeof(*wide));
+    if (!wide) {
+        return refuse_memory();
+    }
+    *weight = clattn_host_tensor_bhsd(wide, 1, 1, columns);
+    return tensor_widen(tensor, columns, wide);
+}
+
+static OrtStatus *append_normed(const struct run *run, const struct operands *o, clattn_append_problem *p,
+                                clattn_append_host_tensors *t)
+{
+    p->features |= CLATTN_WITH_QUERY_NORM | CLATTN_WITH_KEY_NORM | CLATTN_WITH_NORM_WEIGHTS;
+    p->norm_epsilon = (double)run->kernel->attributes.norm_epsilon;
+    TRY(norm_of(run, &o->in[QUERY_NORM], p->head_dim, SCRATCH_QUERY_NORM, &t->query_norm_weight));
+    return norm_of(run, &o->in[KEY_NORM], p->head_dim, SCRATCH_KEY_NORM, &t->key_norm_weight);
+}
+
+/* Keys and queries are turned by their positions. */
+static OrtStatus *append_turned(const struct run *run, const struct operands *o, clattn_append_problem *p,
+                                clattn_append_host_tensors *t)
 {
     const struct positions positions = { o->in[IDS], o->starts };
     struct rotary_tables tables;
     TRY(rotary_tables_of(run, &o->in[COSINE], &o->in[SINE], &positions, o->batch, o->rows, &tables));
-    const int64_t count = o->batch * o->rows * o->query.heads * o->query.columns;
-    void *turned = lane_room(run->lane, SCRATCH_QUERY, (size_t)count * element_bytes(o->query.type));
-    if (!turned) {
-        return refuse_memory();
-    }
     p->pairs = run->kernel->attributes.is_interleaved ? CLATTN_PAIRS_INTERLEAVED : CLATTN_PAIRS_HALVES;
-    p->query_heads = o->query.heads;
     p->columns = tables.columns;
     p->features |= CLATTN_WITH_ROTARY | CLATTN_WITH_TOKEN_TABLES;
-    t->query = o->query.at;
     t->cosine = tables.cosine;
     t->sine = tables.sine;
-    o->query.at = t->query_out = clattn_host_tensor_bhsd(turned, o->query.heads, o->rows, o->query.columns);
     return NULL;
 }
 
@@ -142,7 +176,8 @@ OrtStatus *group_query_append(const struct run *run, struct operands *o, const s
 {
     const struct attributes *attributes = &run->kernel->attributes;
     const int is_of_codes = attributes->cache_type != CLATTN_TYPE_NONE;
-    if (!attributes->is_rotary && !is_of_codes) {
+    const int has_queries = attributes->is_rotary || attributes->has_norms;
+    if (!has_queries && !is_of_codes) {
         copy_fresh(o, &o->key, keys);
         copy_fresh(o, &o->value, values);
         return NULL;
@@ -165,8 +200,14 @@ OrtStatus *group_query_append(const struct run *run, struct operands *o, const s
     t.value_cache = values->at;
     t.starts.data = o->starts;
     t.starts.stride[0] = 1;
+    if (has_queries) {
+        TRY(append_queries(run, o, &p, &t));
+    }
+    if (attributes->has_norms) {
+        TRY(append_normed(run, o, &p, &t));
+    }
     if (attributes->is_rotary) {
-        TRY(append_turning(run, o, &p, &t));
+        TRY(append_turned(run, o, &p, &t));
     }
     if (is_of_codes) {
         append_as_codes(attributes->cache_type, o, &p, &t);

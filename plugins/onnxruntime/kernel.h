@@ -18,6 +18,8 @@ struct attributes {
     int64_t is_causal, window_left, window_right; /* -1: no bound */
     clattn_weights weights;                       /* of the output that shows them */
     int64_t is_rotary, is_interleaved;
+    int has_norms; /* of queries and keys, before they are turned */
+    float norm_epsilon;
     clattn_type cache_type;     /* of codes with scales; CLATTN_TYPE_NONE: the cache has keys and values as they are */
     int64_t has_smooth_softmax; /* 1: a sink of 0 for each head */
     int hides_where_true;       /* of a pattern: its boolean mask names what is hidden */

@@ -56,6 +56,7 @@ size_t element_bytes(ONNXTensorElementDataType type)
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_BOOL:
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8:
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8:
+    case ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FN:
         return 1;
     case ONNX_TENSOR_ELEMENT_DATA_TYPE_INT32:
         return 4;

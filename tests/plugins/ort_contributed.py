@@ -3,6 +3,7 @@ import itertools
 import os
 import unittest
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto, helper
@@ -12,7 +13,8 @@ import ort_session
 LONG = bool(os.environ.get("CLATTN_TEST_LONG"))
 RANDOM = np.random.default_rng(7)
 TYPES = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "int32": TensorProto.INT32,
-         "int64": TensorProto.INT64, "bool": TensorProto.BOOL, "int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
+         "int64": TensorProto.INT64, "bool": TensorProto.BOOL, "int8": TensorProto.INT8, "uint8": TensorProto.UINT8,
+         "float8_e4m3fn": TensorProto.FLOAT8E4M3FN}
 TOLERANCE = {"float32": 1e-5, "float16": 4e-3}
 
 
@@ -40,13 +42,17 @@ def model(operation, inputs, outputs, type_name="float32", domain="com.microsoft
 
 
 class Contributed(unittest.TestCase):
-    def compare(self, operation, inputs, outputs, type_name="float32", rows=None, **attributes):
-        """The provider's outputs beside ONNX Runtime's; rows: the first of each entry that have a meaning."""
+    def compare(self, operation, inputs, outputs, type_name="float32", rows=None, others=None, **attributes):
+        """The provider's outputs beside ONNX Runtime's; rows: the first of each entry that have a meaning. others: the
+        inputs of ONNX Runtime's, where they are not these."""
         of = model(operation, inputs, outputs, type_name, **attributes)
         given = {name: array for name, array in inputs.items() if array is not None}
         with ort_session.counted() as counts:
             made = ort_session.run(ort_session.session(of), **given)
         self.assertEqual((counts.get("nodes claimed"), counts.get("nodes computed")), (1, 1), counts)
+        if others is not None:
+            of = model(operation, others, outputs, type_name, **attributes)
+            given = {name: array for name, array in others.items() if array is not None}
         right = ort_session.run(ort_session.session(of, provider=False), **given)
         for name in outputs:
             for b in range(made[name].shape[0]):
@@ -60,11 +66,12 @@ class Contributed(unittest.TestCase):
 class GroupQuery(Contributed):
     heads, kv_heads, columns = 4, 2, 16
     OF_COLUMNS = 1, kv_heads, 1, columns
+    EPSILON = 0.25
 
     def check_step(self, batch, new, before, type_name="float32", packed=False, rotary=False, spare=0, ragged=False,
-                   interleaved=0, codes=None, **attributes):
+                   interleaved=0, codes=None, norms=False, **attributes):
         """`new` tokens behind `before` of them, in a cache that has `spare` rows more. codes: bits of those in the
-        cache, and the shape of their scales."""
+        cache, and the shape of their scales. norms: of queries and keys, which ONNX Runtime's own gets normed."""
         columns, total = self.columns, before + new
         lengths = np.full(batch, total, np.int32)
         if ragged:
@@ -83,12 +90,16 @@ class GroupQuery(Contributed):
             angles = np.arange(64)[:, None] * 10000.0 ** (-2 * np.arange(columns // 2) / columns)
             inputs |= {"cos_cache": np.cos(angles).astype(type_name), "sin_cache": np.sin(angles).astype(type_name)}
         order = ["query", "key", "value", "past_key", "past_value", "seqlens_k", "total_sequence_length", "cos_cache",
-                 "sin_cache", "position_ids", "attention_bias", "head_sink", "k_scale", "v_scale"]
+                 "sin_cache", "position_ids", "attention_bias", "head_sink", "k_scale", "v_scale", "q_norm_weight",
+                 "k_norm_weight"]
+        others = None
+        if norms:
+            others = {name: inputs.get(name) for name in order[:-2]} | self.normed(inputs, type_name, packed)
         kept = {"output": np.minimum(lengths, new), "present_key": lengths, "present_value": lengths}
         return self.compare("GroupQueryAttention", {name: inputs.get(name) for name in order},
-                            ["output", "present_key", "present_value"], type_name, kept, num_heads=self.heads,
-                            kv_num_heads=self.kv_heads, do_rotary=int(rotary), rotary_interleaved=interleaved,
-                            **attributes)
+                            ["output", "present_key", "present_value"], type_name, kept, others,
+                            num_heads=self.heads, kv_num_heads=self.kv_heads, do_rotary=int(rotary),
+                            rotary_interleaved=interleaved, **attributes)
 
     def in_codes(self, inputs, bits, shape):
         """Random codes as the past, and their scales; the attributes."""
@@ -99,6 +110,19 @@ class GroupQuery(Contributed):
             inputs[f"{part}_scale"] = ((1 + RANDOM.random(shape)) * 3 / 2 ** bits).astype(np.float32)
         mode = "PER_TENSOR" if len(shape) == 1 else "PER_CHANNEL"
         return {"kv_cache_bit_width": bits, "k_quant_type": mode, "v_quant_type": mode}
+
+    def normed(self, inputs, type_name, packed):
+        """Adds weights of norms; queries and keys, or both and values in one, as they are behind their norms."""
+        made = {}
+        for name, part, heads in (("query", "q", self.heads), ("key", "k", self.kv_heads)):
+            weight = inputs[f"{part}_norm_weight"] = (1 + RANDOM.random(self.columns)).astype(type_name)
+            first = self.heads if packed and part == "k" else 0
+            array = made["query"] if first else inputs["query" if packed else name].copy()
+            rows = array.reshape(*array.shape[:2], -1, self.columns)
+            x = rows[:, :, first:first + heads].astype(np.float64)
+            rows[:, :, first:first + heads] = x / np.sqrt((x ** 2).mean(-1, keepdims=True) + self.EPSILON) * weight
+            made["query" if packed else name] = array
+        return made
 
     def test_prompt_and_step(self):
         for packed, rotary, (new, before), batch in itertools.product((False, True), (False, True),
@@ -132,6 +156,15 @@ class GroupQuery(Contributed):
     def test_smooth_softmax(self):
         self.check_step(1, 5, 0, smooth_softmax=1)
 
+    def test_norms(self):
+        """ONNX Runtime's provider of CPUs refuses them."""
+        for type_name, packed, rotary, (new, before) in (
+                ("float32", False, True, (5, 0)), ("float32", True, True, (1, 9)), ("float16", True, False, (7, 0))):
+            with self.subTest(type_name=type_name, packed=packed, rotary=rotary, new=new):
+                self.check_step(2, new, before, type_name, packed=packed, rotary=rotary, norms=True,
+                                qk_norm_epsilon=self.EPSILON)
+        self.check_step(1, 1, 9, codes=(8, (1,)), norms=True, q_norm_epsilon=self.EPSILON, k_norm_epsilon=self.EPSILON)
+
     def test_codes(self):
         """In int8 and int4, with a scale for all and for each column; the codes are ONNX Runtime's too. One token, and
         a prompt; CLATTN_TEST_LONG: both of each."""
@@ -142,6 +175,34 @@ class GroupQuery(Contributed):
                     self.check_step(2, 7, 0, "float16", packed=True, codes=codes)
                 else:
                     self.check_step(2, 1, 9, ragged=True, spare=4, rotary=True, codes=codes)
+
+    def test_float8(self):
+        """A cache in e4m3, which ONNX Runtime's provider of CPUs refuses: it gets keys and values as they are read."""
+        scales = {part: np.array([scale], np.float32) for part, scale in (("k", 0.02), ("v", 0.03))}
+        lengths = {"seqlens_k": np.array([9], np.int32), "total_sequence_length": np.array([10], np.int32)}
+        query, fresh, past = {"query": numbers(1, 1, self.heads * self.columns)}, {}, {}
+        for name, part in (("key", "k"), ("value", "v")):
+            fresh[name] = numbers(1, 1, self.kv_heads * self.columns)
+            past[f"past_{name}"] = numbers(1, self.kv_heads, 9, self.columns) / scales[part]
+        codes, new_codes = ({name: array.astype(ml_dtypes.float8_e4m3fn) for name, array in of.items()} for of in (
+            past, {name: array / scales[name[0]] for name, array in fresh.items()}))
+        without = dict.fromkeys(("cos_cache", "sin_cache", "position_ids", "attention_bias", "head_sink"))
+        scale_inputs = {f"{part}_scale": scale for part, scale in scales.items()}
+        outputs = ["output", "present_key", "present_value"]
+        heads = {"num_heads": self.heads, "kv_num_heads": self.kv_heads}
+        session = ort_session.session(model(
+            "GroupQueryAttention", {**query, **fresh, **codes, **lengths, **without, **scale_inputs}, outputs, **heads,
+            kv_cache_bit_width=8, k_quant_type="PER_TENSOR", v_quant_type="PER_TENSOR"))
+        made = ort_session.run(session, **query, **fresh, **codes, **lengths, **scale_inputs)
+        read = [{name: array.astype(np.float32) * scales[name.removeprefix("past_")[0]] for name, array in of.items()}
+                for of in (codes, new_codes)]
+        inputs = {**query, **read[1], **read[0], **lengths}
+        right = ort_session.run(ort_session.session(model("GroupQueryAttention", inputs, outputs, **heads), False),
+                                **inputs)
+        np.testing.assert_allclose(made["output"], right["output"], rtol=1e-5, atol=1e-5)
+        for name in ("key", "value"):
+            np.testing.assert_array_equal(made[f"present_{name}"].view(np.uint8)[0, :, 9],
+                                          new_codes[name].view(np.uint8).reshape(self.kv_heads, self.columns))
 
     def test_cache_in_place(self):
         """Past and present in one buffer, longer than what is in it: 12 steps beside a cache that is copied."""
@@ -234,6 +295,22 @@ class Declined(unittest.TestCase):
         with ort_session.counted() as counts:
             ort_session.session(of)
         self.assertEqual(list(counts), ["an output that clattn has nothing for"])
+
+    def test_norms(self):
+        """One of the two, and two epsilons."""
+        rows = {"query": numbers(1, 1, 16), "key": numbers(1, 1, 16), "value": numbers(1, 1, 16)}
+        lengths = {name: np.zeros(1, np.int32) for name in ("seqlens_k", "total_sequence_length")}
+        names = ("cos_cache", "sin_cache", "position_ids", "attention_bias", "head_sink", "k_scale", "v_scale")
+        without = dict.fromkeys(("past_key", "past_value")), dict.fromkeys(names)
+        for norms, attributes, reason in (
+                ({"q_norm_weight": numbers(8)}, {}, "an input that clattn has nothing for"),
+                ({"q_norm_weight": numbers(8), "k_norm_weight": numbers(8)}, {"k_norm_epsilon": 0.5},
+                 "an attribute has a value that clattn does not know")):
+            of = model("GroupQueryAttention", {**rows, **without[0], **lengths, **without[1], **norms},
+                       ["output", "present_key", "present_value"], num_heads=2, kv_num_heads=2, **attributes)
+            with ort_session.counted() as counts:
+                ort_session.session(of)
+            self.assertEqual(list(counts), [reason])
 
     def test_codes(self):
         """A scale without codes, and codes of 8 bits that are not signed."""

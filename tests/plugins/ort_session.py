@@ -10,7 +10,8 @@ import onnxruntime_ep_clattn
 
 onnxruntime.register_execution_provider_library("clattn", onnxruntime_ep_clattn.library_path())
 DEVICES = [device for device in onnxruntime.get_ep_devices() if device.ep_name == onnxruntime_ep_clattn.ep_name()]
-ONNX_TYPES = {"float16": 10, "bfloat16": 16}
+# Types that NumPy lacks: the number that ONNX has for it, and the integers that have its bits.
+FOREIGN_TYPES = {"bfloat16": (16, np.uint16), "float8_e4m3fn": (17, np.uint8)}
 
 
 def session(model, provider=True, threads=2):
@@ -26,19 +27,21 @@ def session(model, provider=True, threads=2):
 
 
 def value(array):
-    """As ONNX Runtime's, which takes bfloat16 by its bits only."""
+    """As ONNX Runtime's, which takes types that NumPy lacks by their bits only."""
     array = np.ascontiguousarray(array)
-    if array.dtype == ml_dtypes.bfloat16:
-        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), ONNX_TYPES["bfloat16"])
+    if array.dtype.name in FOREIGN_TYPES:
+        number, integers = FOREIGN_TYPES[array.dtype.name]
+        return onnxruntime.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(integers), number)
     return onnxruntime.OrtValue.ortvalue_from_numpy(array)
 
 
 def array(ort_value):
-    if ort_value.data_type() != "tensor(bfloat16)":
+    foreign = {"tensor(bfloat16)": ml_dtypes.bfloat16, "tensor(float8e4m3fn)": ml_dtypes.float8_e4m3fn}
+    if ort_value.data_type() not in foreign:
         return ort_value.numpy()
-    shape = ort_value.shape()
-    data = ctypes.string_at(ort_value.data_ptr(), 2 * int(np.prod(shape)))
-    return np.frombuffer(data, ml_dtypes.bfloat16).reshape(shape)
+    kind, shape = np.dtype(foreign[ort_value.data_type()]), ort_value.shape()
+    data = ctypes.string_at(ort_value.data_ptr(), kind.itemsize * int(np.prod(shape)))
+    return np.frombuffer(data, kind).reshape(shape)
 
 
 def run(of, **inputs):
