@@ -1,7 +1,8 @@
 """ONNX's own tests of its operations Attention and RotaryEmbedding, each beside the reference of the package onnx: as
 the test has it, and again in float64 of the same inputs, from which a result may differ by one rounding to its type and
-what float32 sums leave."""
+what float32 sums leave. CLATTN_ORT_OPERATOR_SET: the newest that this ONNX Runtime has, where it is an older one."""
 import importlib
+import os
 import unittest
 import warnings
 
@@ -14,6 +15,8 @@ from onnx.reference import ReferenceEvaluator
 import ort_session
 
 OPERATIONS = ("Attention", "RotaryEmbedding")
+OPERATOR_SET = int(os.environ.get("CLATTN_ORT_OPERATOR_SET", "25"))
+LEAST = {25: (93, 8), 23: (69, 8)}[OPERATOR_SET]  # tests of each operation
 HALF_ULP = {"float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}  # bfloat16: of 8 bits, ml_dtypes' finfo
 FLOAT32_SUMS = 4e-6  # of numbers of about 1
 
@@ -25,7 +28,8 @@ def collect():
         for module in ("attention", "rotaryembedding"):
             importlib.import_module(f"onnx.backend.test.case.node.{module}")
     return [case for case in cases._NodeTestCases
-            if [node.op_type for node in case.model.graph.node][0] in OPERATIONS and not case.name.endswith("expanded")]
+            if [node.op_type for node in case.model.graph.node][0] in OPERATIONS and not case.name.endswith("expanded")
+            and max(imported.version for imported in case.model.opset_import) <= OPERATOR_SET]
 
 
 def with_attention(model):
@@ -70,7 +74,7 @@ class Nodes(unittest.TestCase):
 
     def test_float64(self):
         model = onnx.parser.parse_model(
-            """<ir_version: 10, opset_import: ["": 24]>
+            """<ir_version: 10, opset_import: ["": 23]>
             one (double[2, 4, 5, 8] q, double[2, 2, 7, 8] k, double[2, 2, 7, 3] v, double[5, 7] mask)
                 => (double[2, 4, 5, 3] y) { y = Attention <softcap = 2.0> (q, k, v, mask) }""")
         random = np.random.default_rng(1)
@@ -82,7 +86,7 @@ class Nodes(unittest.TestCase):
     def test_all(self):
         all_cases = collect()
         turned = sum(case.model.graph.node[0].op_type == "RotaryEmbedding" for case in all_cases)
-        self.assertGreaterEqual((len(all_cases) - turned, turned), (93, 8))
+        self.assertGreaterEqual((len(all_cases) - turned, turned), LEAST)
         with ort_session.counted() as counts:
             for case in all_cases:
                 with self.subTest(case.name):
