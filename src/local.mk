@@ -16,7 +16,10 @@ libclattn_core_la_SOURCES = \
 	src/api/group_cut.c \
 	src/api/group_cut.h \
 	src/api/group_divide.c \
+	src/api/group_keys.c \
+	src/api/group_keys.h \
 	src/api/group_run.c \
+	src/api/group_slices.c \
 	src/api/describe.c \
 	src/api/describe.h \
 	src/api/entry.c \

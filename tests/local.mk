@@ -44,7 +44,7 @@ test_programs = \
 	tests/api/host_refused \
 	tests/api/problems \
 	tests/api/append \
-	tests/api/group \
+	tests/api/group tests/api/group_keys \
 	tests/api/ring_ranks \
 	tests/api/arguments \
 	tests/api/calls \
@@ -83,8 +83,7 @@ test_programs = \
 	tests/kernels/layouts \
 	tests/unit/alibi \
 	tests/unit/append \
-	tests/unit/call \
-	tests/unit/device_quirks \
+	tests/unit/call tests/unit/device_quirks \
 	tests/unit/environment \
 	tests/unit/gpu_choices \
 	tests/unit/gradients \
@@ -145,6 +144,7 @@ tests_unit_environment_LDFLAGS = $(AM_LDFLAGS) \
 tests_api_costs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clBuildProgram
 tests_api_plan_requests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_create
 tests_unit_program_binary_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clGetProgramInfo
+tests_api_group_keys_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clCreateBuffer
 tests_api_host_refused_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=clCreateBuffer,--wrap=clReleaseMemObject,--wrap=clEnqueueWriteBuffer
 tests_unit_host_sharing_LDFLAGS = $(AM_LDFLAGS) \

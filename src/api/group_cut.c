@@ -1,14 +1,17 @@
 /* How a call on host memory is cut: every tensor by the axes that its row names. */
 #include "api/group_cut.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/entry.h"
+#include "api/group_keys.h"
+#include "base/error.h"
 #include "base/growth.h"
 #include "operation/backward.h"
 #include "operation/forward_rows.h"
 
-const char *const group_axis_names[GROUP_AXES] = { "batch", "heads", "rows" };
+const char *const group_axis_names[GROUP_AXES] = { "batch", "heads", "rows", "keys" };
 
 GROWTH_ELSEWHERE(clattn_problem);
 GROWTH_ELSEWHERE(clattn_call);
@@ -55,8 +58,11 @@ static int extent_is_cut(const clattn_problem *p, enum group_axis axis, int exte
                (!is_paged && (extent == EXTENT_KEY_PACKS || extent == EXTENT_FIRST_POOL));
     case GROUP_HEADS:
         return extent == EXTENT_KV_HEADS || extent == EXTENT_QUERY_HEADS;
-    default:
+    case GROUP_ROWS:
         return extent == EXTENT_QUERY_ROWS || extent == EXTENT_QUERY_LEN;
+    default:
+        return extent == EXTENT_KEY_ROWS || extent == EXTENT_KEY_LEN || extent == EXTENT_MASK_KEYS ||
+               extent == EXTENT_BIAS_KEYS;
     }
 }
 
@@ -74,7 +80,15 @@ static int is_written(const struct group_call *call, int id)
     return role == TENSOR_OUTPUT || role == TENSOR_UPDATED || role == TENSOR_SUMMED;
 }
 
-/* Whether every part would write elements of its own. */
+/* What is summed over parts of keys. */
+static int is_summed(const struct group_call *whole, enum group_axis axis, const clattn_host_tensor *tensor)
+{
+    return axis == GROUP_KEYS &&
+           (whole->operation == &operation_forward ? tensor == &whole->tensors.out || tensor == &whole->tensors.lse
+                                                   : tensor == &whole->gradients.dquery);
+}
+
+/* Whether every part would write elements of its own, or what is summed. */
 static int parts_write_apart(const struct group_call *whole, enum group_axis axis)
 {
     for (int id = 0; id < whole->operation->count; ++id) {
@@ -84,7 +98,7 @@ static int parts_write_apart(const struct group_call *whole, enum group_axis axi
         for (int i = 0; i < 4; ++i) {
             is_cut |= extent_is_cut(&whole->problem, axis, row->axis[i]) && tensor->stride[i] != 0;
         }
-        if (tensor->data && is_written(whole, id) && !is_cut) {
+        if (tensor->data && is_written(whole, id) && !is_cut && !is_summed(whole, axis, tensor)) {
             return 0;
         }
     }
@@ -98,7 +112,8 @@ int64_t group_pieces(const struct group_call *whole, enum group_axis axis)
     const int has_batch = !is_packed(p) && !(p->features & CLATTN_WITH_PAGE_STARTS);
     const int has_blocks = (p->features & (CLATTN_WITH_BLOCK_MASK | CLATTN_WITH_KEY_LISTS)) != 0; /* of rows */
     const int has_rows = !is_packed(p) && !has_blocks;
-    const int64_t pieces[GROUP_AXES] = { has_batch ? p->batch : 1, p->kv_heads, has_rows ? rows : 1 };
+    const int64_t pieces[GROUP_AXES] = { has_batch ? p->batch : 1, p->kv_heads, has_rows ? rows : 1,
+                                         axis == GROUP_KEYS ? group_keys(whole) : 1 };
     return pieces[axis] > 1 && parts_write_apart(whole, axis) ? pieces[axis] : 1;
 }
 
@@ -150,38 +165,65 @@ static void place_rows(const struct group_call *whole, int64_t first, int32_t *o
     part->tensors.query_offsets = placed;
 }
 
-void group_cut(const struct group_call *whole, enum group_axis axis, int64_t first, int64_t count, int32_t *offsets,
-               struct group_call *part)
+static clattn_status cut(const struct group_parts *parts, int64_t first, int64_t count, struct group_part *part)
 {
+    const struct group_call *whole = parts->whole;
     const clattn_problem *p = &whole->problem;
     const int64_t group = p->kv_heads > 0 ? p->query_heads / p->kv_heads : 1;
-    *part = *whole;
-    part->call.whole_heads = whole->call.whole_heads ? whole->call.whole_heads : p->query_heads;
-    move_tensors(part, axis, first, group);
-    switch (axis) {
+    struct group_call *call = &part->call;
+    *call = *whole;
+    part->offsets = malloc(2 * (size_t)(p->batch > 0 ? p->batch : 1) * sizeof(*part->offsets));
+    if (!part->offsets) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the parts of a call");
+    }
+    call->call.whole_heads = whole->call.whole_heads ? whole->call.whole_heads : p->query_heads;
+    move_tensors(call, parts->axis, first, group);
+    switch (parts->axis) {
     case GROUP_BATCH:
-        part->problem.batch = count;
-        part->call.first_batch += first;
-        break;
+        call->problem.batch = count;
+        call->call.first_batch += first;
+        return CLATTN_OK;
     case GROUP_HEADS:
-        part->problem.kv_heads = count;
-        part->problem.query_heads = count * group;
-        part->call.first_head += first * group;
-        break;
+        call->problem.kv_heads = count;
+        call->problem.query_heads = count * group;
+        call->call.first_head += first * group;
+        return CLATTN_OK;
+    case GROUP_ROWS:
+        call->problem.query_len = count;
+        call->call.query_len = -1;
+        call->call.first_row += first;
+        place_rows(whole, first, part->offsets, call);
+        return CLATTN_OK;
     default:
-        part->problem.query_len = count;
-        part->call.query_len = -1;
-        part->call.first_row += first;
-        place_rows(whole, first, offsets, part);
+        return group_keys_cut(whole, first, count, part);
     }
 }
 
-clattn_status group_call_run(clattn_context *context, const struct group_call *call)
+clattn_status group_parts_begin(struct group_parts *parts, const struct group_call *whole, enum group_axis axis,
+                                size_t shares, const int64_t *first)
 {
-    if (call->operation == &operation_forward) {
-        return entry_host(context, &operation_forward, &call->problem, GIVEN(&call->call, &call->tensors));
+    *parts = (struct group_parts){ whole, axis, 0, calloc(shares, sizeof(*parts->part)) };
+    clattn_status status = parts->part ? CLATTN_OK
+                                       : error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the parts of a call");
+    for (size_t n = 0; n < shares && status == CLATTN_OK; ++n) {
+        if (first[n] < first[n + 1]) {
+            parts->part[parts->count].share = n;
+            status = cut(parts, first[n], first[n + 1] - first[n], &parts->part[parts->count++]);
+        }
     }
-    clattn_backward_problem backward = call->backward;
-    backward.forward = &call->problem;
-    return entry_host(context, &operation_backward, &backward, GIVEN(&call->call, &call->tensors, &call->gradients));
+    return status;
+}
+
+clattn_status group_parts_sum(const struct group_parts *parts)
+{
+    return parts->axis == GROUP_KEYS && parts->count > 0 ? group_keys_sum(parts) : CLATTN_OK;
+}
+
+void group_parts_free(struct group_parts *parts)
+{
+    for (size_t n = 0; n < parts->count; ++n) {
+        free(parts->part[n].offsets);
+        free(parts->part[n].results);
+    }
+    free(parts->part);
 }

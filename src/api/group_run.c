@@ -9,7 +9,7 @@
 
 struct job {
     clattn_context *context;
-    struct group_call part;
+    const struct group_call *part;
     clattn_status status;
     struct error_record failure;
     pthread_t thread;
@@ -19,7 +19,7 @@ struct job {
 static void *compute(void *argument)
 {
     struct job *job = argument;
-    job->status = group_call_run(job->context, &job->part);
+    job->status = group_call_run(job->context, job->part);
     if (job->status != CLATTN_OK) {
         error_save(&job->failure);
     }
@@ -61,34 +61,39 @@ static int64_t share_begin(const struct group_division *division, size_t n, int6
                : (int64_t)((double)division->first[n] * (double)pieces / (double)division->pieces);
 }
 
+/* By the contexts that have a part. */
+static clattn_status run_parts(const clattn_group *group, const struct group_parts *parts)
+{
+    struct job *jobs = calloc(parts->count, sizeof(*jobs));
+    if (!jobs) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the parts of a call");
+    }
+    for (size_t n = 0; n < parts->count; ++n) {
+        jobs[n].context = group->context[parts->part[n].share];
+        jobs[n].part = &parts->part[n].call;
+    }
+    compute_all(jobs, parts->count);
+    const clattn_status status = first_failure(jobs, parts->count);
+    free(jobs);
+    return status == CLATTN_OK ? group_parts_sum(parts) : status;
+}
+
 clattn_status group_run_divided(const clattn_group *group, const struct group_division *division,
                                 const struct group_call *whole)
 {
-    const size_t batch = whole->problem.batch > 0 ? (size_t)whole->problem.batch : 1;
     const int64_t pieces = group_pieces(whole, division->axis);
     if (pieces <= 1) {
         return group_call_run(group->context[division->fastest], whole);
     }
-    struct job *jobs = calloc(group->count, sizeof(*jobs));
-    int32_t *offsets = malloc(group->count * batch * sizeof(*offsets));
-    size_t count = 0;
-    clattn_status status = CLATTN_OK;
-    if (!jobs || !offsets) {
-        status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the parts of a call");
+    int64_t first[CLATTN_GROUP_MOST + 1];
+    for (size_t n = 0; n <= group->count; ++n) {
+        first[n] = share_begin(division, n, pieces);
     }
-    for (size_t n = 0; n < group->count && status == CLATTN_OK; ++n) {
-        const int64_t first = share_begin(division, n, pieces), end = share_begin(division, n + 1, pieces);
-        if (first < end) {
-            jobs[count].context = group->context[n];
-            group_cut(whole, division->axis, first, end - first, offsets + count * batch, &jobs[count].part);
-            count++;
-        }
-    }
+    struct group_parts parts;
+    clattn_status status = group_parts_begin(&parts, whole, division->axis, group->count, first);
     if (status == CLATTN_OK) {
-        compute_all(jobs, count);
-        status = first_failure(jobs, count);
+        status = run_parts(group, &parts);
     }
-    free(offsets);
-    free(jobs);
+    group_parts_free(&parts);
     return status;
 }

@@ -1,0 +1,114 @@
+/* A call by one context: what is more than its device holds, or gives out in one buffer, goes in slices, of its batch
+ * first, then of heads, rows and keys, until each of them fits. */
+#include <stdlib.h>
+
+#include "api/entry.h"
+#include "api/group_cut.h"
+#include "base/error.h"
+#include "operation/backward.h"
+#include "program/context.h"
+
+static clattn_status run_at_once(clattn_context *context, const struct group_call *call)
+{
+    if (call->operation == &operation_forward) {
+        return entry_host(context, &operation_forward, &call->problem, GIVEN(&call->call, &call->tensors));
+    }
+    clattn_backward_problem backward = call->backward;
+    backward.forward = &call->problem;
+    return entry_host(context, &operation_backward, &backward, GIVEN(&call->call, &call->tensors, &call->gradients));
+}
+
+/* ---- what fits --------------------------------------------------------------------------------- */
+
+/* How many times too large it is for the device: its largest tensor, or all of them together. 1 or less: it fits. */
+static double excess_of_tensors(const struct device *device, const struct operands *operands)
+{
+    double largest = 0, all = 0;
+    for (int id = 0; id < operands->operation->count; ++id) {
+        const struct tensor_place *place = &operands->tensor[id];
+        const double bytes = place->data ? (double)(place->high - place->low) * (double)operand_bytes(operands, id) : 0;
+        largest = bytes > largest ? bytes : largest;
+        all += bytes;
+    }
+    const double of_buffer = largest / (double)device->allocation_bytes, of_memory = all / (double)device->global_bytes;
+    return of_buffer > of_memory ? of_buffer : of_memory;
+}
+
+static clattn_status excess_of(const clattn_context *context, const struct group_call *call, double *excess)
+{
+    clattn_backward_problem backward = call->backward;
+    const int is_forward = call->operation == &operation_forward;
+    struct any_problem *problem = NULL;
+    struct any_call checked;
+    backward.forward = &call->problem;
+    clattn_status status =
+        any_problem_new(call->operation, is_forward ? (const void *)&call->problem : &backward, &problem);
+    if (status == CLATTN_OK) {
+        status = any_call_from_host(problem,
+                                    is_forward ? GIVEN(&call->call, &call->tensors)
+                                               : GIVEN(&call->call, &call->tensors, &call->gradients),
+                                    &checked.operands);
+    }
+    *excess = status == CLATTN_OK ? excess_of_tensors(&context->device, &checked.operands) : 0;
+    problem_free(problem);
+    return status;
+}
+
+/* ---- slices ------------------------------------------------------------------------------------ */
+
+static clattn_status run_slices(clattn_context *context, const struct group_parts *parts)
+{
+    clattn_status status = CLATTN_OK;
+    for (size_t n = 0; n < parts->count && status == CLATTN_OK; ++n) {
+        status = group_call_run(context, &parts->part[n].call);
+    }
+    return status == CLATTN_OK ? group_parts_sum(parts) : status;
+}
+
+/* Runs slices of an axis, if they are smaller than the call: *helped. */
+static clattn_status run_if_smaller(clattn_context *context, const struct group_parts *parts, double excess,
+                                    int *helped)
+{
+    double of_slice;
+    const clattn_status status = excess_of(context, &parts->part[0].call, &of_slice);
+    *helped = status == CLATTN_OK && of_slice < excess;
+    return *helped ? run_slices(context, parts) : status;
+}
+
+/* As many slices as would fit, if every tensor were cut. */
+static clattn_status try_axis(clattn_context *context, const struct group_call *call, enum group_axis axis,
+                              double excess, int *helped)
+{
+    const int64_t pieces = group_pieces(call, axis);
+    if (pieces <= 1) {
+        return CLATTN_OK;
+    }
+    const int64_t slices = excess + 1 < (double)pieces ? (int64_t)excess + 1 : pieces;
+    int64_t *first = malloc((size_t)(slices + 1) * sizeof(*first));
+    if (!first) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the slices of a call");
+    }
+    for (int64_t n = 0; n <= slices; ++n) {
+        first[n] = pieces / slices * n + pieces % slices * n / slices;
+    }
+    struct group_parts parts;
+    clattn_status status = group_parts_begin(&parts, call, axis, (size_t)slices, first);
+    if (status == CLATTN_OK) {
+        status = run_if_smaller(context, &parts, excess, helped);
+    }
+    group_parts_free(&parts);
+    free(first);
+    return status;
+}
+
+clattn_status group_call_run(clattn_context *context, const struct group_call *call)
+{
+    double excess;
+    int helped = 0;
+    clattn_status status = excess_of(context, call, &excess);
+    for (enum group_axis axis = GROUP_BATCH; axis < GROUP_AXES && excess > 1 && status == CLATTN_OK && !helped;
+         ++axis) {
+        status = try_axis(context, call, axis, excess, &helped);
+    }
+    return status == CLATTN_OK && !helped ? run_at_once(context, call) : status;
+}
