@@ -10,7 +10,6 @@
 #include "ranks.h"
 
 #define CHUNK_BYTES ((size_t)1 << 30) /* MPI counts in int */
-#define REST_NS 50000
 
 struct clattn_mpi {
     MPI_Comm communicator;
@@ -80,9 +79,9 @@ static int is_done(void *self, void *handle)
 }
 
 /* The device may be the cores that MPI's polling would take. */
-static void rest(void *self)
+static void rest(void *self, int64_t ns)
 {
-    const struct timespec nap = { 0, REST_NS };
+    const struct timespec nap = { 0, (long)ns };
     (void)self;
     nanosleep(&nap, NULL);
 }

@@ -13,7 +13,7 @@ struct carrier {
     void *(*send)(void *self, int64_t peer, int tag, const void *data, size_t bytes);
     void *(*receive)(void *self, int64_t peer, int tag, void *data, size_t bytes);
     int (*is_done)(void *self, void *handle); /* and frees the handle where it is */
-    void (*rest)(void *self);                 /* between looks */
+    void (*rest)(void *self, int64_t ns);     /* between looks; about that long */
     /* All ranks meet: `values` become the largest of all ranks; `data` become those of `root`. */
     void (*largest)(void *self, int64_t *values, int count);
     void (*tell)(void *self, int64_t root, void *data, int bytes);

@@ -125,10 +125,11 @@ static int is_done(void *self, void *handle)
 }
 
 /* Sleeps: who waits leaves the cores to who computes. */
-static void rest(void *self)
+static void rest(void *self, int64_t ns)
 {
-    const struct timespec nap = { 0, 20000 };
+    const struct timespec nap = { 0, 20000 }; /* what it carries is there at once */
     (void)self;
+    (void)ns;
     nanosleep(&nap, NULL);
 }
 
