@@ -266,7 +266,7 @@ test_scripts = \
 	tests/cli/grad \
 	tests/cli/texts \
 	tests/cli/report \
-	tests/cli/ring tests/cli/selfcheck \
+	tests/cli/ring tests/cli/selfcheck tests/cli/several \
 	tests/cli/tune \
 	tests/generate/hostile \
 	tests/cache/program_cache.sh \

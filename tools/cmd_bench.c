@@ -14,6 +14,7 @@
 #include "commands.h"
 #include "library.h"
 #include "progress.h"
+#include "several.h"
 #include "user_text.h"
 
 #define CHECK_BUDGET 1e8 /* multiplications of the reference a shape */
@@ -62,7 +63,8 @@ static struct times summary(double *times, int n)
 struct subject {
     const struct options *options;
     clattn_problem problem;
-    clattn_context *context;
+    const struct several *devices; /* several of them compute on host memory */
+    clattn_context *context;       /* of several the first one's */
     clattn_plan *plan;
     struct user_text *text; /* source NULL: there is none */
     struct bench_data data;
@@ -81,6 +83,10 @@ static int with(const struct subject *s, enum option_id id)
 static int call_on(const void *subject, cl_command_queue queue, struct failure *failure)
 {
     const struct subject *s = subject;
+    if (s->devices->group) {
+        const clattn_status status = several_forward(s->devices, &s->problem, &s->data.values, &s->data.host);
+        return status == CLATTN_OK ? 0 : library_failure(s->options, status, failure);
+    }
     return with(s, OPTION_BACKWARD) ? bench_backward_call(s->options, &s->backward, s->plan, queue, &s->data, failure)
                                     : bench_call(s->options, s->plan, queue, &s->data, failure);
 }
@@ -148,7 +154,7 @@ static int measure(struct subject *s, double seconds, struct measurement *found,
 static int find_error(struct subject *s, struct measurement *found, struct failure *failure)
 {
     struct check check;
-    int result = bench_data_read_outputs(s->context, &s->data, failure);
+    int result = s->devices->group ? 0 : bench_data_read_outputs(s->context, &s->data, failure);
     progress_begin("bench", "computing the reference");
     if (result == 0) {
         result = check_forward(s->context, &s->problem, &s->data.values, &s->data.host, s->plan, CHECK_BUDGET, &check,
@@ -228,11 +234,13 @@ static int add_text(struct subject *s, struct failure *failure)
 }
 
 static int run_shape(const struct options *options, const clattn_problem *problem, struct user_text *text,
-                     clattn_context *context, double seconds, struct measurement *found, struct failure *failure)
+                     const struct several *devices, double seconds, struct measurement *found, struct failure *failure)
 {
-    struct subject s = { .options = options, .problem = *problem, .context = context, .text = text };
+    struct subject s = {
+        .options = options, .problem = *problem, .devices = devices, .context = devices->context, .text = text
+    };
     s.problem.features |= with(&s, OPTION_BACKWARD) ? CLATTN_WITH_LSE : 0u;
-    int result = bench_data_make(&s.problem, context, &s.data, failure);
+    int result = bench_data_make(&s.problem, s.context, &s.data, failure);
     if (result == 0 && text->source) {
         result = add_text(&s, failure);
     }
@@ -270,27 +278,32 @@ static void features_text(const struct options *options, char *text, size_t capa
 
 /* ---- the command ---- */
 
+/* Options that several devices do not know. */
+static const enum option_id of_one_device[] = { OPTION_BACKWARD, OPTION_READ,  OPTION_KERNELS,    OPTION_PAGE_SIZE,
+                                                OPTION_POOLS,    OPTION_SCORE, OPTION_SCORE_TEXT, OPTION_MASK_TEXT,
+                                                OPTION_BLOCKS,   OPTION_TSV,   OPTION_JSON,       OPTION_NONE };
+
 static int run_shapes(const struct options *options, const struct bench_shapes *shapes, struct user_text *text,
                       double seconds, struct failure *failure)
 {
     int result = 0, wrong = 0;
-    clattn_context *context;
+    struct several devices;
     struct bench_table table;
     char features[512];
-    if (library_open(options, &context, failure) != 0) {
+    if (several_open(options, of_one_device, &devices, failure) != 0) {
         return -1;
     }
     features_text(options, features, sizeof features);
-    result = bench_table_begin(&table, options, context, features, shapes->shape[0].problem.type, failure);
+    result = bench_table_begin(&table, options, devices.context, features, shapes->shape[0].problem.type, failure);
     if (result != 0) {
-        clattn_context_destroy(context);
+        several_close(&devices);
         return -1;
     }
     for (size_t i = 0; i < shapes->n && result == 0; i++) {
         struct measurement found = { 0 };
         char name[BENCH_SHAPE_TEXT];
         progress_subject(bench_shape_name(&shapes->shape[i], name), i + 1, shapes->n);
-        result = run_shape(options, &shapes->shape[i].problem, text, context, seconds, &found, failure);
+        result = run_shape(options, &shapes->shape[i].problem, text, &devices, seconds, &found, failure);
         if (result == 0) {
             bench_table_row(&table, &shapes->shape[i], &found);
         }
@@ -298,7 +311,8 @@ static int run_shapes(const struct options *options, const struct bench_shapes *
         wrong += !(found.error_share <= 1);
     }
     result |= bench_table_end(&table, failure);
-    clattn_context_destroy(context);
+    several_tell(&devices);
+    several_close(&devices);
     if (result == 0 && wrong) {
         return failure_failed(failure, "error: %d of %zu shapes are wrong by more than the tolerance", wrong,
                               shapes->n);

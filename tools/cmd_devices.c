@@ -12,7 +12,7 @@ static cJSON *document_of(cJSON *listing)
     const cJSON *entry, *taken = NULL;
     cJSON_ArrayForEach(entry, cJSON_GetObjectItem(listing, "devices"))
     {
-        taken = cJSON_IsTrue(cJSON_GetObjectItem(entry, "chosen")) ? entry : taken;
+        taken = !taken && cJSON_IsTrue(cJSON_GetObjectItem(entry, "chosen")) ? entry : taken;
     }
     cJSON *document = document_begin("devices", NULL);
     if (taken) {
@@ -70,6 +70,6 @@ const struct command command_devices = {
     NULL,
     groups,
     "A device is named by --device of the other commands or by the environment\n"
-    "variable CLATTN_DEVICE.\n",
+    "variable CLATTN_DEVICE; several, with + between them, compute together.\n",
     run,
 };

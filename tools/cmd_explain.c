@@ -10,6 +10,7 @@
 #include "page_pools.h"
 #include "problem_options.h"
 #include "progress.h"
+#include "several.h"
 #include "user_blocks.h"
 #include "user_text.h"
 
@@ -226,15 +227,11 @@ static int describe(const struct options *options, clattn_context *context, cons
     return result;
 }
 
-static int explain(const struct options *options, clattn_problem *problem, const struct user_text *text,
-                   struct failure *failure)
+static int explain_on(const struct options *options, clattn_context *context, clattn_problem *problem,
+                      const struct user_text *text, struct failure *failure)
 {
-    clattn_context *context;
     clattn_plan *plan;
     int result;
-    if (library_open(options, &context, failure) != 0) {
-        return -1;
-    }
     page_pools_fit(options, context, problem);
     progress_begin("explain", "compiling kernels");
     const clattn_status status = make_plan(options, context, problem, &plan);
@@ -246,7 +243,28 @@ static int explain(const struct options *options, clattn_problem *problem, const
         library_failure(options, status, failure);
         result = user_text_quote(text, failure);
     }
-    clattn_context_destroy(context);
+    return result;
+}
+
+/* Several devices: what each would do with all of it. How they divide it the first call finds out. */
+static int explain(const struct options *options, const clattn_problem *problem, const struct user_text *text,
+                   struct failure *failure)
+{
+    static const enum option_id alone[] = { OPTION_JSON, OPTION_NONE };
+    struct several several;
+    int result = several_open(options, alone, &several, failure);
+    for (size_t n = 0; result == 0 && n < several_count(&several); n++) {
+        clattn_problem copy = *problem; /* pools are fitted to a device */
+        result = explain_on(options, several_context(&several, n), &copy, text, failure);
+        if (several.group && result == 0) {
+            printf("\n");
+        }
+    }
+    if (several.group && result == 0) {
+        printf("together: batch entries, heads, rows or keys are divided by speed, as the first call measures it; "
+               "clattn run and bench tell how\n");
+    }
+    several_close(&several);
     return result;
 }
 

@@ -17,6 +17,7 @@
 #include "problem_options.h"
 #include "progress.h"
 #include "results.h"
+#include "several.h"
 #include "show.h"
 #include "summary.h"
 #include "user_blocks.h"
@@ -29,7 +30,8 @@ struct job {
     struct attention attention;
     struct tensor y; /* of a whole layer */
     struct user_blocks blocks;
-    clattn_context *context;
+    struct several devices;
+    clattn_context *context; /* of several devices the first one's, and the plan of the whole there */
     clattn_plan *plan;
     cJSON *document;                                      /* NULL: lines of text */
     double prepare_seconds, first_seconds, again_seconds; /* again: 0 where it was not measured */
@@ -106,7 +108,7 @@ static int forward(struct job *job, double *seconds, struct failure *failure)
     double start = clock_seconds();
     clattn_status status;
     progress_begin("run", "computing");
-    status = clattn_forward_host(job->context, &job->attention.problem, &job->attention.values, &job->attention.host);
+    status = several_forward(&job->devices, &job->attention.problem, &job->attention.values, &job->attention.host);
     progress_end();
     *seconds = clock_seconds() - start;
     return status == CLATTN_OK ? 0 : library_failure(job->options, status, failure);
@@ -114,11 +116,13 @@ static int forward(struct job *job, double *seconds, struct failure *failure)
 
 static int compute(struct job *job, struct failure *failure)
 {
+    static const enum option_id alone[] = { OPTION_BLOCKS, OPTION_JSON, OPTION_NONE };
     double start = clock_seconds();
     clattn_status status;
-    if (library_open(job->options, &job->context, failure) != 0) {
+    if (several_open(job->options, alone, &job->devices, failure) != 0) {
         return -1;
     }
+    job->context = job->devices.context;
     page_pools_fit(job->options, job->context, &job->attention.problem);
     page_pools_place(&job->attention.problem, &job->attention.host);
     progress_begin("run", "compiling kernels");
@@ -316,6 +320,7 @@ static int tell_results(struct job *job, struct failure *failure)
     tell_all_unused(job);
     tell_blocks(job);
     summary_call(job->document, job->context, job->plan, job->prepare_seconds, job->first_seconds, job->again_seconds);
+    several_tell(&job->devices);
     tell_result(job);
     const int wrong = results_compare(job->document, job->options, &job->inputs, &job->attention, &job->y);
     tell_files(job);
@@ -348,7 +353,7 @@ static int run(const struct options *options, struct failure *failure)
     job.options = options;
     result = run_job(&job, failure);
     clattn_plan_destroy(job.plan);
-    clattn_context_destroy(job.context);
+    several_close(&job.devices);
     tensor_free(&job.y);
     user_blocks_free(&job.blocks);
     attention_free(&job.attention);

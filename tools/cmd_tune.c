@@ -9,6 +9,7 @@
 #include "library.h"
 #include "number.h"
 #include "progress.h"
+#include "several.h"
 #include "system.h"
 #include "tune.h"
 #include "tune_wisdom.h"
@@ -195,6 +196,16 @@ static int forget(const struct options *options, clattn_context *context, struct
     return tune_forget(context, failure);
 }
 
+/* Which of several devices it is. */
+static void tell_device(const struct several *several, size_t n)
+{
+    char name[256];
+    if (several->group) {
+        library_device_name(several_context(several, n), name, sizeof name);
+        printf("device %zu of %zu: %s\n", n, several_count(several), name);
+    }
+}
+
 static const struct {
     enum option_id id;
     int (*run)(const struct options *options, clattn_context *context, struct failure *failure);
@@ -205,7 +216,8 @@ enum { MODES = sizeof modes / sizeof *modes };
 
 static int run(const struct options *options, struct failure *failure)
 {
-    clattn_context *context;
+    static const enum option_id alone[] = { OPTION_EXPORT, OPTION_NONE };
+    struct several several;
     int mode = -1;
     for (int i = 0; i < MODES; i++) {
         if (!options->value[modes[i].id]) {
@@ -220,11 +232,13 @@ static int run(const struct options *options, struct failure *failure)
     if (program_folder_refusal()) {
         return failure_failed(failure, "%s", program_folder_refusal());
     }
-    if (library_open(options, &context, failure) != 0) {
-        return -1;
+    int result = several_open(options, alone, &several, failure);
+    for (size_t n = 0; result == 0 && n < several_count(&several) && !tune_stopped; n++) {
+        clattn_context *context = several_context(&several, n);
+        tell_device(&several, n);
+        result = mode < 0 ? measure(options, context, failure) : modes[mode].run(options, context, failure);
     }
-    const int result = mode < 0 ? measure(options, context, failure) : modes[mode].run(options, context, failure);
-    clattn_context_destroy(context);
+    several_close(&several);
     return result;
 }
 

@@ -164,6 +164,8 @@ libclattn_tool_la_SOURCES = \
 	tools/safetensors_header.h \
 	tools/safetensors_index.c \
 	tools/safetensors_index.h \
+	tools/several.c \
+	tools/several.h \
 	tools/show.c \
 	tools/show.h \
 	tools/standard_files.c \

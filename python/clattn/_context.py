@@ -2,28 +2,37 @@
 import ctypes
 import os
 import threading
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Sequence, Union
 
 from . import _library as lib
 from ._errors import Forked, InvalidArgument, check
 
 
 class Context:
-    """One device and what was compiled for it.
+    """One device, or several, and what was compiled for it.
 
     device: "gpu", "cpu", "accelerator", "PLATFORM:DEVICE" as devices() numbers them, or part of a name; None: the
-    environment variable CLATTN_DEVICE, else the first GPU, else accelerator, else CPU. May be used by many threads.
+    environment variable CLATTN_DEVICE, else the first GPU, else accelerator, else CPU. A list of names, or "0:0+1:0":
+    calls on arrays, and their gradients, are divided among these devices (docs/ranks.md); plans, caches and queues are
+    the first one's. May be used by many threads.
     """
 
-    def __init__(self, device: Optional[str] = None):
-        handle = ctypes.c_void_p()
-        check(lib.clattn_context_open(device.encode() if device else None, None, ctypes.byref(handle)))
-        self.handle = handle
-        self._destroy = lib.clattn_context_destroy
+    def __init__(self, device: Union[str, Sequence[str], None] = None):
+        names = device if isinstance(device, str) or device is None else "+".join(device)
+        wanted = os.environ.get("CLATTN_DEVICE") if names is None else names
+        several = "+" in (wanted or "")
+        self.target = ctypes.c_void_p()  # of calls on arrays
+        opens, self._destroy = ((lib.clattn_group_open, lib.clattn_group_destroy) if several else
+                                (lib.clattn_context_open, lib.clattn_context_destroy))
+        check(opens(names.encode() if names else None, None, ctypes.byref(self.target)))
+        self.handle = ctypes.c_void_p(lib.clattn_group_context(self.target, 0)) if several else self.target
+        self.forward_host, self.backward_host = (
+            (lib.clattn_group_forward_host, lib.clattn_group_backward_host) if several else
+            (lib.clattn_forward_host, lib.clattn_backward_host))
 
     def __del__(self) -> None:
         if getattr(self, "handle", None):
-            self._destroy(self.handle)
+            self._destroy(self.target)
 
     def __copy__(self) -> "Context":
         """Itself: a second object with its handle would destroy it a second time."""

@@ -69,5 +69,5 @@ def run_backward(context: Context, query: View, key: View, value: View, fields: 
         place(places, "dlse", grad_lse, _ROWS[:3])
     for name, found in gradients.items():
         place(places, name, found, _AXES.get(name, _ROWS))
-    check(lib.clattn_backward_host(context.handle, ctypes.byref(problem), ctypes.byref(call), ctypes.byref(tensors),
-                                   ctypes.byref(places)))
+    check(context.backward_host(context.target, ctypes.byref(problem), ctypes.byref(call), ctypes.byref(tensors),
+                                ctypes.byref(places)))

@@ -60,13 +60,12 @@ class Prepared:
         tensors, fields = given
         for field, address in zip(fields, addresses):
             field.data = address
-        status = _forward(context.handle, self.reference, call, tensors)
+        status = context.forward_host(context.target, self.reference, call, tensors)
         if status:
             check(status)
         self.free.append(given)
 
 
-_forward: Callable[..., int] = lib.clattn_forward_host
 _prepared: "OrderedDict[Any, Prepared]" = OrderedDict()
 
 

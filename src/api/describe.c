@@ -3,7 +3,9 @@
 #include "api/describe.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "api/new_context.h"
 #include "base/decimal.h"
@@ -138,7 +140,53 @@ static void describe_broken(struct text *text, const struct device_broken *broke
     }
 }
 
-static void describe_text(struct text *text, const struct device_listing *listing, const char *wanted, int chosen)
+/* Devices that are taken: the default, or those that CLATTN_DEVICE names, one or several with + between them. */
+struct choice {
+    const char *wanted;
+    int first;         /* -1: none */
+    uint64_t all;      /* bits of the listing's, which has no more than 64 */
+    char unfound[256]; /* a name that means none; "" where there is none */
+};
+
+static void choose_one(const struct device_listing *listing, const char *name, struct choice *choice)
+{
+    const int chosen = device_choose(listing, name);
+    if (chosen < 0) {
+        snprintf(choice->unfound, sizeof(choice->unfound), "%s", name ? name : "");
+    } else {
+        choice->first = choice->first < 0 ? chosen : choice->first;
+        choice->all |= (uint64_t)1 << chosen;
+    }
+}
+
+static clattn_status choose(const struct device_listing *listing, const char *wanted, struct choice *choice)
+{
+    *choice = (struct choice){ .wanted = wanted, .first = -1 };
+    if (!wanted) {
+        choose_one(listing, NULL, choice);
+        return CLATTN_OK;
+    }
+    char *names = strdup(wanted);
+    if (!names) {
+        return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory describing devices");
+    }
+    for (char *name = names, *next; name; name = next) {
+        next = strchr(name, '+');
+        if (next) {
+            *next++ = '\0';
+        }
+        choose_one(listing, name, choice);
+    }
+    free(names);
+    return CLATTN_OK;
+}
+
+static int is_chosen(const struct choice *choice, unsigned i)
+{
+    return (choice->all >> i & 1) != 0;
+}
+
+static void describe_text(struct text *text, const struct device_listing *listing, const struct choice *choice)
 {
     if (listing->count == 0 && listing->broken_count == 0) {
         text_append(text, "No OpenCL device. Install a driver for your device, or PoCL, which runs on the "
@@ -146,7 +194,7 @@ static void describe_text(struct text *text, const struct device_listing *listin
     }
     for (unsigned i = 0; i < listing->count; ++i) {
         const struct device_listed *item = &listing->items[i];
-        describe_one(text, item, (int)i == chosen ? reason(wanted, &item->device) : NULL);
+        describe_one(text, item, is_chosen(choice, i) ? reason(choice->wanted, &item->device) : NULL);
     }
     for (unsigned i = 0; i < listing->broken_count; ++i) {
         describe_broken(text, &listing->broken[i]);
@@ -154,9 +202,9 @@ static void describe_text(struct text *text, const struct device_listing *listin
     if (!gemm_is_built()) {
         text_append(text, "clattn was built without CLBlast: strategy staged multiplies by its own tiles.\n");
     }
-    if (wanted && chosen < 0) {
-        text_append(text, "CLATTN_DEVICE is \"%s\", which %s.\n", wanted,
-                    device_broken_wanted(listing, wanted) ? "cannot be used" : "matches none of these");
+    if (choice->wanted && choice->unfound[0]) {
+        text_append(text, "CLATTN_DEVICE is \"%s\", which %s.\n", choice->unfound,
+                    device_broken_wanted(listing, choice->unfound) ? "cannot be used" : "matches none of these");
     }
 }
 
@@ -237,11 +285,12 @@ static void describe_broken_json(struct text *text, const struct device_broken *
     json_string(text, "reason", broken->failure.text);
 }
 
-static void describe_json(struct text *text, const struct device_listing *listing, const char *wanted, int chosen)
+static void describe_json(struct text *text, const struct device_listing *listing, const struct choice *choice)
 {
+    const char *wanted = choice->wanted;
     text_append(text, "{\n  \"devices\": [\n");
     for (unsigned i = 0; i < listing->count; ++i) {
-        describe_one_json(text, &listing->items[i], (int)i == chosen);
+        describe_one_json(text, &listing->items[i], is_chosen(choice, i));
         text_append(text, i + 1 < listing->count ? ",\n" : "\n");
     }
     text_append(text, "  ],\n  \"broken\": [");
@@ -258,7 +307,7 @@ static void describe_json(struct text *text, const struct device_listing *listin
     }
     text_append(text, ",\n  ");
     json_string(text, "reason",
-                chosen >= 0                             ? reason(wanted, &listing->items[chosen].device)
+                choice->first >= 0                      ? reason(wanted, &listing->items[choice->first].device)
                 : device_broken_wanted(listing, wanted) ? "the device cannot be used"
                 : listing->count                        ? "CLATTN_DEVICE matches no device"
                                                         : "there is no OpenCL device");
@@ -271,10 +320,13 @@ clattn_status describe_devices(const char *wanted, int as_json, char **result)
     clattn_status status = device_list(&listing);
     if (status == CLATTN_OK) {
         struct text text = TEXT_INIT;
-        int chosen = device_choose(&listing, wanted);
-        (as_json ? describe_json : describe_text)(&text, &listing, wanted, chosen);
+        struct choice choice;
+        status = choose(&listing, wanted, &choice);
+        if (status == CLATTN_OK) {
+            (as_json ? describe_json : describe_text)(&text, &listing, &choice);
+        }
         *result = text_take(&text);
-        if (!*result) {
+        if (!*result && status == CLATTN_OK) {
             status = error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory describing devices");
         }
     }

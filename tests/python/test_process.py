@@ -57,6 +57,29 @@ class Process(unittest.TestCase):
                    "clattn.transformers.attention_forward; assert not hasattr(clattn, 'tensorflow')")
         subprocess.run([sys.executable, "-c", program], check=True)
 
+    def test_several_devices_compute_together(self):
+        """Two of PoCL's, by a list and by CLATTN_DEVICE: results and gradients near those of one."""
+        program = """if True:
+            import clattn, numpy, os, sys
+            if len(clattn.devices()) < 2 or "Portable" not in clattn.devices()[0]["platform"]:
+                sys.exit(77)
+            q, k, v, grad = numpy.random.default_rng(1).standard_normal((4, 1, 6, 20, 8), numpy.float32)
+            one, both = clattn.Context("0:0"), clattn.Context(["0:0", "0:1"])
+            os.environ["CLATTN_DEVICE"] = "0:0+0:1"
+            for context in both, clattn.Context():
+                out, lse = clattn.attention(q, k, v, return_lse=True, context=context)
+                wanted = clattn.attention(q, k, v, context=one)
+                assert abs(out - wanted).max() < 1e-6
+                grads = [clattn.gradients(q, k, v, grad, context=c).values() for c in (context, one)]
+                assert all(abs(a - b).max() < 1e-5 for a, b in zip(*grads))
+            assert clattn.Plan(q.shape, k.shape, context=both)(q, k, v).shape == q.shape
+            """
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                              env={**os.environ, "POCL_DEVICES": "pthread pthread"})
+        if done.returncode == 77:
+            self.skipTest("needs PoCL, which has two devices for the asking")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
 
 class Package(unittest.TestCase):
     def test_devices_explain_show(self):
