@@ -121,10 +121,7 @@ GROUP_KERNEL(fused_simd, ATTENTION_ARGUMENTS, ATTENTION_NAMES)
     int careful = 0, again;
     do {
         for (int n = 0; n < tiles; ++n) {
-            load_queries(p, &in, &t[n], query_t[n]);
-            for (int c = 0; c < OUT_COLUMNS * VECTORS; ++c) {
-                accumulator[n][c] = 0.0f;
-            }
+            t[n].begun = 0;
         }
         int run = low / RUN_KEYS, ended = 0;
         BLOCKS_BEGIN();
@@ -144,13 +141,20 @@ GROUP_KERNEL(fused_simd, ATTENTION_ARGUMENTS, ATTENTION_NAMES)
                 }
             }
             if (RUNS && from / RUN_KEYS != run) {
-                end_run(t, tiles, ended++, accumulator, total);
+                if (t[0].begun) {
+                    end_run(t, tiles, ended++, accumulator, total);
+                }
                 run = from / RUN_KEYS;
             }
             key_block block = read_block(&source, from, min(to, high) - from, &room);
             attend_tiles(p, &in, t, tiles, &block, query_t, careful, &tile_room, accumulator);
         }
         BLOCKS_END();
+        for (int n = 0; n < tiles; ++n) {
+            if (!t[n].begun) { /* it meets no key */
+                begin_tile(p, &in, &t[n], query_t[n], accumulator[n]);
+            }
+        }
         if (RUNS && ended) {
             end_run(t, tiles, ended, accumulator, total);
             take_totals(t, tiles, accumulator, total);
