@@ -254,6 +254,10 @@ int user_text_read(const struct options *options, struct user_text *text, struct
     if (!text->source) {
         return status;
     }
+    if (!(user_text_functions(text->source) & (CLATTN_CODE_SCORE | CLATTN_CODE_MASK))) {
+        return failure_misuse(failure, "--score %s: has no function clattn_score or clattn_mask",
+                              options->value[OPTION_SCORE]);
+    }
     return find_inputs(text, failure) != 0 ? -1 : read_all_given(text, failure);
 }
 

@@ -20,11 +20,19 @@ static const char *const directives[] = {
     "define", "undef", "if", "ifdef", "ifndef", "elif", "else", "endif", "pragma"
 };
 
+#define BRACKETS_DEEP 64
+
 /* A walk over the text. */
 struct reader {
     const char *at;
     int line, begins_line; /* nothing but blanks stands before `at` in its line */
     uint32_t found;        /* functions whose names were there */
+    struct {
+        char closed_by;
+        int line;
+    } brackets[BRACKETS_DEEP]; /* open ones */
+    int depth;
+    int is_uncounted; /* brackets are deeper than that, or the preprocessor decides which of them there are */
 };
 
 const char *user_code_name_fault(const char *name)
@@ -58,8 +66,21 @@ static clattn_status check_characters(const char *source)
     return CLATTN_OK;
 }
 
+/* Whether a directive says which brackets the text has: a condition, or a definition with one that is not closed. */
+static int hides_brackets(const char *word)
+{
+    int open = 0;
+    if (strncmp(word, "if", 2) == 0) {
+        return 1;
+    }
+    for (const char *at = word; *at && (*at != '\n' || at[-1] == '\\'); ++at) {
+        open += strchr("({[", *at) ? 1 : strchr(")}]", *at) ? -1 : 0;
+    }
+    return open != 0;
+}
+
 /* Behind # at the beginning of a line. */
-static clattn_status check_directive(const struct reader *reader)
+static clattn_status check_directive(struct reader *reader)
 {
     const char *word = reader->at + strspn(reader->at, " \t");
     const size_t length = word_length(word);
@@ -68,6 +89,7 @@ static clattn_status check_directive(const struct reader *reader)
     }
     for (size_t i = 0; i < sizeof(directives) / sizeof(directives[0]); ++i) {
         if (word_is(word, length, directives[i])) {
+            reader->is_uncounted |= hides_brackets(word);
             return CLATTN_OK;
         }
     }
@@ -108,6 +130,54 @@ static const char *skip_comment(struct reader *reader)
     return at + (is_long && *at ? 2 : 0);
 }
 
+/* The last open bracket. */
+static clattn_status not_closed(const struct reader *reader)
+{
+    return error_set(CLATTN_INVALID_ARGUMENT, "code.source: line %d: the bracket here is not closed; a %c is missing",
+                     reader->brackets[reader->depth - 1].line, reader->brackets[reader->depth - 1].closed_by);
+}
+
+/* A bracket that is not closed would be closed by the library's own text behind, of which the compiler would complain.
+ */
+static clattn_status check_bracket(struct reader *reader)
+{
+    const char bracket = *reader->at;
+    const char *opens = strchr("({[", bracket), *closes = strchr(")}]", bracket);
+    if (reader->is_uncounted || (!opens && !closes)) {
+        return CLATTN_OK;
+    }
+    if (opens) {
+        reader->is_uncounted = reader->depth == BRACKETS_DEEP;
+        if (!reader->is_uncounted) {
+            reader->brackets[reader->depth].closed_by = *opens == '(' ? ')' : *opens == '{' ? '}' : ']';
+            reader->brackets[reader->depth++].line = reader->line;
+        }
+        return CLATTN_OK;
+    }
+    const char expected = reader->depth ? reader->brackets[reader->depth - 1].closed_by : 0;
+    if (expected == bracket) {
+        --reader->depth;
+        return CLATTN_OK;
+    }
+    return expected == 0 || expected == '}'
+               ? error_set(CLATTN_INVALID_ARGUMENT, "code.source: line %d: %c closes nothing; open it, or take it away",
+                           reader->line, bracket)
+               : not_closed(reader);
+}
+
+/* Behind a character or a string in quotes, or where its line ends; the same place: none begins here. */
+static const char *skip_literal(const char *at)
+{
+    const char quote = *at;
+    if (quote != '\'' && quote != '"') {
+        return at;
+    }
+    for (++at; *at && *at != quote && *at != '\n'; ++at) {
+        at += at[0] == '\\' && at[1] && at[1] != '\n';
+    }
+    return at + (*at == quote);
+}
+
 /* One word, comment, directive or character. */
 static clattn_status read_next(struct reader *reader)
 {
@@ -125,8 +195,9 @@ static clattn_status read_next(struct reader *reader)
         status = check_word(reader, length);
         behind = at + length;
     } else if (behind == at) {
+        status = check_bracket(reader);
         reader->line += *at == '\n';
-        behind = at + 1;
+        behind = skip_literal(at) > at ? skip_literal(at) : at + 1;
     }
     reader->begins_line = *at == '\n' || (reader->begins_line && (*at == ' ' || *at == '\t' || *at == '/'));
     reader->at = behind;
@@ -135,10 +206,13 @@ static clattn_status read_next(struct reader *reader)
 
 clattn_status user_code_check_text(const char *source, uint32_t has)
 {
-    struct reader reader = { source, 1, 1, 0 };
+    struct reader reader = { .at = source, .line = 1, .begins_line = 1 };
     clattn_status status = check_characters(source);
     while (*reader.at && status == CLATTN_OK) {
         status = read_next(&reader);
+    }
+    if (status == CLATTN_OK && !reader.is_uncounted && reader.depth > 0) {
+        status = not_closed(&reader);
     }
     for (size_t i = 0; i < FUNCTIONS && status == CLATTN_OK; ++i) {
         const uint32_t bit = functions[i].function;

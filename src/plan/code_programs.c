@@ -64,7 +64,12 @@ static clattn_status quote_text(void)
     error_save(&record);
     const char *first = strstr(record.text, "code.source:");
     if (!first) {
-        return error_set(CLATTN_BUILD_FAILED, "code.source: its functions do not fit their calls: %s", record.text);
+        return error_set(
+            CLATTN_BUILD_FAILED,
+            "code.source: its functions do not fit their calls; they must be NUMBER clattn_score(NUMBER s, "
+            "INDEX b, INDEX h, INDEX i, INDEX j, USER), clattn_score_slope the same, and TRUTH "
+            "clattn_mask(INDEX b, INDEX h, INDEX i, INDEX j, USER): %s",
+            record.text);
     }
     memmove(record.text, first, strlen(first) + 1);
     error_restore(&record);

@@ -77,6 +77,11 @@ START_TEST(test_texts_that_are_refused)
         { SCORE("s") "\xff", "byte 0xff is not of UTF-8" },
         { SCORE("s") "static int clattn_mine;\n", "line 5: clattn_mine: names that begin with clattn_" },
         { SCORE("s") "/* clattn_mine */ int clattn_mask;\n", "code.source has clattn_mask, which would be ignored" },
+        { SCORE("(s"), "code.source: line 3: the bracket here is not closed; a ) is missing" },
+        { SCORE("s)"), "code.source: line 3: ) closes nothing" },
+        { SCORE("s") "}\n", "code.source: line 5: } closes nothing" },
+        { SCORE("s") "static int two(void)\n{\n",
+          "code.source: line 6: the bracket here is not closed; a } is missing" },
     };
     for (size_t n = 0; n < sizeof(texts) / sizeof(texts[0]); ++n) {
         const clattn_user_code code = score_of(texts[n].source);
@@ -134,6 +139,22 @@ START_TEST(test_texts_that_do_not_compile)
     refused(&code, CLATTN_BUILD_FAILED, "code.source: its functions do not fit their calls");
     code.source = SCORE("s * 2");
     works(&code);
+}
+END_TEST
+
+/* Brackets that are no brackets, and those that the preprocessor makes. */
+START_TEST(test_brackets)
+{
+    static const char *const texts[] = {
+        SCORE("s * (')' == 41 && \"(\\\"(\"[0] == '(' ? 1 : 0)"),
+        "#define OPEN (\n" SCORE("OPEN s * 2)"),
+        "#if 0\n{ (\n#endif\n" SCORE("s"),
+        "// (\n/* { */\n" SCORE("s"),
+    };
+    for (size_t n = 0; n < sizeof(texts) / sizeof(texts[0]); ++n) {
+        const clattn_user_code code = score_of(texts[n]);
+        works(&code);
+    }
 }
 END_TEST
 
@@ -237,6 +258,7 @@ static void add_tests(TCase *tests)
     tcase_add_test(tests, test_texts_that_are_refused);
     tcase_add_test(tests, test_fields_that_are_refused);
     tcase_add_test(tests, test_texts_that_do_not_compile);
+    tcase_add_test(tests, test_brackets);
     tcase_add_test(tests, test_how_wide_a_text_is);
     tcase_add_test(tests, test_what_a_text_is_told);
     tcase_add_test(tests, test_what_is_missing);
