@@ -11,9 +11,12 @@ EXTRA_DIST += \
 	python/clattn/_derivatives.py \
 	python/clattn/_errors.py \
 	python/clattn/_fields.py \
+	python/clattn/_flex_arrays.py \
 	python/clattn/_flex_blocks.py \
 	python/clattn/_flex_call.py \
 	python/clattn/_flex_captured.py \
+	python/clattn/_flex_lines.py \
+	python/clattn/_flex_others.py \
 	python/clattn/_flex_text.py \
 	python/clattn/_flex_trace.py \
 	python/clattn/_gradients.py \

@@ -1,111 +1,22 @@
 """A graph of PyTorch's operators on one pair of a row and a key as a text in OpenCL C (include/clattn_code.h).
 
-Each operator is a line of _LINES. A value is a number (NUMBER), a whole number (INDEX) or a truth (INDEX, not 0 where
-it is true: -1 on lanes, else 1), each in a variable of its own; nothing branches, so that the text can be compiled for
-sixteen pairs at once. What does not depend on the pair is left to the caller, who computes it for each call.
+Each operator is a line of LINES (_flex_lines.py). A value is a number (NUMBER), a whole number (INDEX) or a truth
+(INDEX, not 0 where it is true: -1 on lanes, else 1), each in a variable of its own; nothing branches, so that the text
+can be compiled for sixteen pairs at once. What does not depend on the pair is left to the caller, who computes it for
+each call.
 """
+import itertools
 import math
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Sequence, Set, Tuple
 
 import torch
 
 from ._code import MOST
 from ._errors import Unsupported
+from ._flex_arrays import OF_ARRAYS, check_count, of_arrays
+from ._flex_lines import INDEX, LINES, NUMBER, REMAINDER, TRUTH, TRUTH_OF, Array, Part, Value, kind_of, name_of
 
-NUMBER, INDEX, TRUTH = "number", "index", "truth"
 _DECLARED = {NUMBER: "NUMBER", INDEX: "INDEX", TRUTH: "INDEX"}
-
-
-class Value(NamedTuple):
-    """What a node is in the text."""
-
-    kind: str
-    text: str
-    is_natural: bool = False  # an INDEX that is never below 0
-    constant: Any = None  # its number where the text has it
-
-
-class Part(NamedTuple):
-    """A captured tensor some of whose first axes are indexed."""
-
-    name: str
-    kind: str
-    place: str
-    shape: Tuple[int, ...]  # of the axes that are left
-
-
-class Line(NamedTuple):
-    """An operator: `of` the kind that its operands become, or None: that of the result; `text` of numbers, `whole` of
-    whole numbers, None where there is none."""
-
-    of: Optional[str]
-    text: Optional[str]
-    whole: Optional[str] = None
-    is_natural: bool = False  # where all operands are
-
-
-def _both(text: str, is_natural: bool = False) -> Line:
-    return Line(None, text, text, is_natural)
-
-
-def _function(name: str) -> Line:
-    return Line(NUMBER, f"{name}({{0}})")
-
-
-def _compared(sign: str) -> Line:
-    return Line("compared", f"({{0}} {sign} {{1}})", f"({{0}} {sign} {{1}})")
-
-
-_LARGER = "WHERE(({0} > {1}) | ({0} != {0}), {0}, {1})"  # also NaN, as PyTorch has it
-_SMALLER = "WHERE(({0} < {1}) | ({0} != {0}), {0}, {1})"
-_REMAINDER = "fmod({0}, {1})"
-_SIGN = Line(None, "WHERE({0} > 0, (NUMBER)(1), WHERE({0} < 0, (NUMBER)(-1), {0} * 0))",
-             "WHERE({0} > 0, (INDEX)(1), WHERE({0} < 0, (INDEX)(-1), (INDEX)(0)))")
-
-_LINES: Dict[str, Line] = {
-    "add": _both("{0} + {1}", True), "sub": _both("{0} - {1}"), "rsub": _both("{1} - {0}"), 
-    "mul": _both("{0} * {1}", True), "div": Line(NUMBER, "{0} / {1}"), "neg": _both("-{0}"),
-    "reciprocal": Line(NUMBER, "1 / {0}"), "abs": Line(None, "fabs({0})", "WHERE({0} < 0, -{0}, {0})"),
-    "sign": _SIGN, "sgn": _SIGN,
-    "square": _both("{0} * {0}"), "relu": Line(None, "WHERE({0} < 0, (NUMBER)(0), {0})", "max({0}, (INDEX)(0))"),
-    "exp": _function("exp"), "exp2": _function("exp2"), "expm1": _function("expm1"), "log": _function("log"),
-    "log2": _function("log2"), "log10": _function("log10"), "log1p": _function("log1p"), "sqrt": _function("sqrt"),
-    "rsqrt": Line(NUMBER, "1 / sqrt({0})"), "tanh": _function("tanh"), "sin": _function("sin"), "cos": _function("cos"),
-    "tan": _function("tan"), "atan": _function("atan"), "erf": _function("erf"), "sinh": _function("sinh"),
-    "cosh": _function("cosh"), "sigmoid": Line(NUMBER, "1 / (1 + exp(-{0}))"),
-    "silu": Line(NUMBER, "{0} / (1 + exp(-{0}))"),
-    "floor": Line(None, "floor({0})", "{0}"), "ceil": Line(None, "ceil({0})", "{0}"),
-    "round": Line(None, "rint({0})", "{0}"), "trunc": Line(None, "trunc({0})", "{0}"),
-    "maximum": Line(None, _LARGER, "max({0}, {1})"), "minimum": Line(None, _SMALLER, "min({0}, {1})", True),
-    "clamp_min": Line(None, _LARGER, "max({0}, {1})"), "clamp_max": Line(None, _SMALLER, "min({0}, {1})", True),
-    "pow": Line(NUMBER, "pow({0}, {1})"), "atan2": Line(NUMBER, "atan2({0}, {1})"), "fmod": Line(NUMBER, _REMAINDER),
-    "eq": _compared("=="), "ne": _compared("!="), "lt": _compared("<"), "le": _compared("<="), "gt": _compared(">"),
-    "ge": _compared(">="),
-    "logical_and": Line(TRUTH, "{0} & {1}"), "logical_or": Line(TRUTH, "{0} | {1}"), 
-    "logical_xor": Line(TRUTH, "{0} ^ {1}"), "logical_not": Line(TRUTH, "({0} == 0)"),
-    "isnan": Line(NUMBER, "({0} != {0})"), "isinf": Line(NUMBER, "(fabs({0}) == INFINITY)"),
-    "bitwise_and": Line(None, None, "{0} & {1}", True), "bitwise_or": Line(None, None, "{0} | {1}", True),
-    "bitwise_xor": Line(None, None, "{0} ^ {1}", True), "bitwise_not": Line(None, None, "~{0}"),
-    "bitwise_left_shift": Line(None, None, "{0} << {1}"), "bitwise_right_shift": Line(None, None, "{0} >> {1}", True),
-    "__lshift__": Line(None, None, "{0} << {1}"), "__rshift__": Line(None, None, "{0} >> {1}", True),
-}
-_TRUTH_OF = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor",
-             "bitwise_not": "logical_not", "mul": "logical_and", "add": "logical_or"}  # what they are of truths
-_THE_SAME = {"clone", "detach", "alias", "lift_fresh_copy", "view", "reshape", "expand", "squeeze", "contiguous"}
-
-
-def kind_of(dtype: torch.dtype) -> str:
-    if dtype == torch.bool:
-        return TRUTH
-    if dtype.is_complex:
-        raise Unsupported("complex numbers: a score is made of real ones")
-    return NUMBER if dtype.is_floating_point else INDEX
-
-
-def name_of(node: Any) -> str:
-    """The operator's, without aten:: in front."""
-    schema = getattr(node.target, "_schema", None)
-    return schema.name.rpartition("::")[2] if schema is not None else str(node.target)
 
 
 class Writer:
@@ -153,6 +64,14 @@ class Writer:
         whole = self.variable(INDEX, f"{high} * 65536 + {low}")
         return whole if kind == INDEX else self.variable(TRUTH, f"({whole.text} != 0)")
 
+    def hosted(self, node: Any) -> Any:
+        """A node that does not depend on the pair: of numbers that the text has, or given."""
+        if "constant" not in node.meta or any(name_of(user) == "index" and user.args[0] is node for user in node.users):
+            return self.given(node)
+        numbers, of = node.meta["constant"], node.meta["val"]
+        elements = [self.constant(number, kind_of(of.dtype)) for number in numbers]
+        return Array(elements, tuple(of.shape)) if of.dim() else elements[0]
+
     # ---- values ----
 
     def variable(self, kind: str, text: str, is_natural: bool = False) -> Value:
@@ -179,8 +98,8 @@ class Writer:
         return self.constant(of, TRUTH if isinstance(of, bool) else INDEX if isinstance(of, int) else NUMBER)
 
     def as_kind(self, value: Any, kind: str) -> Value:
-        if isinstance(value, Part):
-            raise Unsupported(f"a captured tensor of shape {list(value.shape)}: must be indexed down to one element")
+        if isinstance(value, (Part, Array)):
+            raise Unsupported(f"a tensor of shape {list(value.shape)}: must be indexed down to one element")
         if value.kind == kind:
             return value  # type: ignore[no-any-return]
         if value.constant is not None:
@@ -228,30 +147,39 @@ class Writer:
         part, indices = self.values[node.args[0]], node.args[1]
         if not isinstance(part, Part):
             raise Unsupported("index: of something else than a captured tensor")
-        if len(indices) > len(part.shape) or any(x is None for x in indices):
-            raise Unsupported("index: a captured tensor is indexed by one number for each of its first axes")
-        place = part.place
-        for of, count in zip(indices, part.shape):
-            at = self.as_kind(self.value(of), INDEX)
-            if isinstance(of, torch.fx.Node) and (of.meta["val"].dim() or kind_of(of.meta["val"].dtype) != INDEX):
+        if len(indices) > len(part.shape):
+            raise Unsupported("index: has more numbers than the captured tensor has axes")
+        for of in indices:
+            if isinstance(of, torch.fx.Node) and kind_of(of.meta["val"].dtype) != INDEX:
                 raise Unsupported("index: by something else than a whole number")
-            before = f"({place}) * {self.length(count)} + " if place else ""
-            place = self.variable(INDEX, before + self.within(at, count), True).text
-        left = part._replace(place=place, shape=part.shape[len(indices):])
-        return left if left.shape else self.load(left)
+        if any(of is None for of in indices):
+            return self.index_between(node, part, indices)
+        for of in indices:
+            part = self.place(part, self.as_kind(self.value(of), INDEX))
+        return part if part.shape else self.load(part)
+
+    def index_between(self, node: Any, part: Part, indices: Sequence[Any]) -> Array:
+        """Where axes before one that is indexed are left whole, the elements that are found."""
+        shape = tuple(node.meta["val"].shape)
+        ways = [range(count) if at >= len(indices) or indices[at] is None else (indices[at],)
+                for at, count in enumerate(part.shape)]
+        check_count(name_of(node), torch.Size(shape).numel())
+        found = []
+        for way in itertools.product(*ways):
+            at = part
+            for of in way:
+                at = self.place(at, self.as_kind(self.value(of), INDEX))
+            found.append(self.load(at))
+        return Array(found, shape)
+
+    def place(self, part: Part, index: Value) -> Part:
+        """The part with its first axis indexed."""
+        count = part.shape[0]
+        before = f"({part.place}) * {self.length(count)} + " if part.place else ""
+        place = self.variable(INDEX, before + self.within(index, count), True).text
+        return part._replace(place=place, shape=part.shape[1:])
 
     # ---- operators that are more than a line ----
-
-    def dot(self, a: Any, b: Any) -> Value:
-        """That of two rows of captured tensors."""
-        if not (isinstance(a, Part) and isinstance(b, Part)):
-            raise Unsupported("dot: of something else than rows of captured tensors")
-        if a.shape[0] > 192:  # each three lines, here and in the slope, of 65536 bytes
-            raise Unsupported(f"dot: of rows of {a.shape[0]} elements; must be at most 192")
-        def element(x: Part, n: int) -> str:
-            return self.as_kind(self.load(x._replace(place=f"({x.place or 0}) * {x.shape[0]} + {n}")), NUMBER).text
-        terms = [f"{element(a, n)} * {element(b, n)}" for n in range(a.shape[0])]
-        return self.variable(NUMBER, " + ".join(terms) or "(NUMBER)(0)")
 
     def floor_divide(self, a: Value, b: Value) -> Value:
         if a.kind == NUMBER:
@@ -266,6 +194,14 @@ class Writer:
         return self.variable(INDEX, f"{a.text} / {by} - WHERE(({a.text} % {by} != 0) & "
                                     f"(({a.text} ^ {by}) < 0), (INDEX)(1), (INDEX)(0))")
 
+    def divide_and_cut(self, a: Value, b: Value) -> Value:
+        """Rounded towards 0, as C does."""
+        if a.kind == NUMBER:
+            return self.variable(NUMBER, f"trunc({a.text} / {b.text})")
+        if b.constant == 0:
+            raise ZeroDivisionError("div: by 0")
+        return self.variable(INDEX, f"{a.text} / {self.divisor(b)}", a.is_natural and b.is_natural)
+
     def divisor(self, b: Value) -> str:
         """Never 0, by which a processor would stop the program; the result there is any number."""
         if b.constant is not None:
@@ -274,7 +210,7 @@ class Writer:
 
     def remainder(self, a: Value, b: Value) -> Value:
         if a.kind == NUMBER:
-            rest = self.variable(NUMBER, _REMAINDER.format(a.text, b.text)).text
+            rest = self.variable(NUMBER, REMAINDER.format(a.text, b.text)).text
             return self.variable(NUMBER, f"WHERE(({rest} != 0) & (({b.text} < 0) != ({rest} < 0)), "
                                          f"{rest} + {b.text}, {rest})")
         if b.constant == 0:
@@ -312,15 +248,17 @@ class Writer:
     # ---- one node, one function ----
 
     def operator(self, node: Any) -> Any:
-        name, kind = name_of(node), kind_of(node.meta["val"].dtype)
-        if name == "index":
+        name = name_of(node)
+        if name == "index" and not any(x is not None and x.meta["val"].dim() for x in node.args[1]):
             return self.index(node)
-        if name in _THE_SAME:
-            return self.value(node.args[0])
-        if name == "dot":
-            return self.dot(*(self.values[x] for x in node.args))
-        if node.meta["val"].dim():
-            raise Unsupported(f"{name}: of a captured tensor that depends on the pair; index it down to one element")
+        if name in OF_ARRAYS or node.meta["val"].dim() or \
+                any(isinstance(self.values[x], (Part, Array)) for x in node.all_input_nodes):
+            return of_arrays(self, node)
+        return self.of_pair(node)
+
+    def of_pair(self, node: Any) -> Value:
+        """An operator on values without axes."""
+        name, kind = name_of(node), kind_of(node.meta["val"].dtype)
         if name == "_to_copy":
             return self.converted(node)
         if name in ("full_like", "zeros_like", "ones_like", "empty_like", "fill", "new_full", "new_ones", "new_zeros"):
@@ -347,7 +285,7 @@ class Writer:
             a, b = (self.as_kind(x, kind) for x in operands)
             return self.remainder(a, b) if name == "remainder" else self.floor_divide(a, b)
         if mode:
-            raise Unsupported(f"div with rounding_mode {mode!r}: has no line in the text; floor_divide has")
+            return self.divide_and_cut(*(self.as_kind(x, kind) for x in operands))
         return self.of_line(name, kind, operands)
 
     def clamp(self, kind: str, node: Any) -> Value:
@@ -362,7 +300,7 @@ class Writer:
         return found._replace(is_natural=is_natural)
 
     def of_line(self, name: str, kind: str, operands: Sequence[Any]) -> Value:
-        line = _LINES.get(_TRUTH_OF.get(name, name) if kind == TRUTH else name)
+        line = LINES.get(TRUTH_OF.get(name, name) if kind == TRUTH else name)
         if line is None:
             raise Unsupported(f"{name}: this operator of PyTorch has no line in the text that kernels have")
         of = line.of or kind
@@ -388,8 +326,7 @@ class Writer:
                 self.values[node] = Value(NUMBER if parameter == "s" else INDEX, parameter, parameter != "s")
             elif node in hosted:
                 if any(user not in hosted for user in node.users):
-                    self.values[node] = self.constant(node.meta["constant"], kind_of(node.meta["val"].dtype)) \
-                        if "constant" in node.meta else self.given(node)
+                    self.values[node] = self.hosted(node)
             elif node.op == "call_function":
                 self.values[node] = self.operator(node)
             elif node.op == "output":

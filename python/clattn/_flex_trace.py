@@ -10,14 +10,16 @@ import dis
 import functools
 import math
 import types
-from typing import Any, Callable, Dict, FrozenSet, List, Set, Tuple
+from typing import Any, Callable, Dict, FrozenSet, List, Optional, Set, Tuple
 
 import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
 from ._errors import InvalidArgument, Unsupported
-from ._flex_text import name_of
+from ._flex_arrays import MOST
+from ._flex_lines import name_of
+from ._flex_others import made_of_others
 
 _PLAIN = {bool, int, str, bytes, type(None), torch.dtype, torch.device}
 _BUILTINS = {"abs", "min", "max", "bool", "int", "float", "len", "range", "round", "sum", "pow", "tuple", "list",
@@ -109,9 +111,15 @@ class _Watch(TorchFunctionMode):
     def __torch_function__(self, function: Any, kinds: Any, args: Any = (), kwargs: Any = None) -> Any:
         if function is Tensor.__getitem__:
             several = args[1] if isinstance(args[1], tuple) else (args[1],)
-            if any(isinstance(x, Tensor) for x in several) and all(isinstance(x, (Tensor, int)) for x in several):
-                indices = [x if isinstance(x, Tensor) else torch.tensor(x) for x in several]
-                return torch.ops.aten.index.Tensor(args[0], indices)
+            if any(isinstance(x, Tensor) for x in several) and \
+                    all(isinstance(x, (Tensor, int, slice)) for x in several):
+                cut = tuple([x if isinstance(x, slice) else slice(None) for x in several])
+                of = args[0] if all(x == slice(None) for x in cut) else args[0][cut]
+                indices = [None if isinstance(x, slice) else x if isinstance(x, Tensor) else torch.tensor(x)
+                           for x in several]
+                while indices[-1] is None:
+                    indices.pop()
+                return torch.ops.aten.index.Tensor(of, indices)
         self.is_asked |= getattr(function, "__name__", "") in _ASKING
         return function(*args, **(kwargs or {}))
 
@@ -137,8 +145,8 @@ class Traced:
                                       "the call")
                 self.hosted.add(node)
         for node in self.graph.nodes:
-            if node in self.hosted and node.meta["val"].dim() == 0 and not self._reads_captured(node):
-                node.meta["constant"] = self.host(node, [], {}).item()
+            if node in self.hosted and node.meta["val"].numel() <= MOST and not self._reads_captured(node):
+                node.meta["constant"] = self.host(node, [], {}).flatten().tolist()
 
     def _constant(self, node: Any, tensor: Tensor, slots: List[Tensor]) -> None:
         self.hosted.add(node)
@@ -194,9 +202,9 @@ class Traced:
         return args[0]
 
 
-def _within(tensor: Tensor, indices: List[Tensor]) -> Tensor:
+def _within(tensor: Tensor, indices: List[Optional[Tensor]]) -> Tensor:
     """An element of a captured tensor, by the text's rule for indices out of bounds."""
-    inside = [torch.where(index < 0, index + count, index).clamp(0, count - 1)
+    inside = [None if index is None else torch.where(index < 0, index + count, index).clamp(0, count - 1)
               for index, count in zip(indices, tensor.shape)]
     found: Tensor = torch.ops.aten.index.Tensor(tensor, inside)
     return found
@@ -213,27 +221,16 @@ def told(function: Callable[..., Any]) -> Tuple[Any, List[Tensor]]:
     return key, slots
 
 
-# Operators of derivatives that are made of others, which have lines in the text.
-_MADE_OF_OTHERS = ("tanh_backward", "sigmoid_backward", "silu_backward", "threshold_backward", "masked_fill",
-                   "gelu", "gelu_backward", "softplus", "softplus_backward", "elu_backward", "leaky_relu_backward",
-                   "log_sigmoid_forward", "log_sigmoid_backward")
-
-
 def slope_of(function: Callable[..., Any]) -> Callable[..., Any]:
     """The derivative of a score_mod for the score, by PyTorch's own rules, which change nothing in place then."""
     return torch.func.functionalize(lambda *pair: torch.func.grad(lambda score: function(score, *pair[1:]))(pair[0]))
-
-
-def _decompositions() -> Dict[Any, Any]:
-    operators = [getattr(torch.ops.aten, name) for name in _MADE_OF_OTHERS]
-    return dict(torch._decomp.get_decompositions(operators))
 
 
 def _graph_of(function: Callable[..., Any], pair: List[Tensor], watch: _Watch) -> Any:
     from torch.fx.experimental.proxy_tensor import make_fx
     with torch.no_grad(), watch:
         # it may have more parameters, with defaults
-        return make_fx(lambda *each: function(*each), decomposition_table=_decompositions())(*pair)
+        return make_fx(lambda *each: function(*each), decomposition_table=made_of_others())(*pair)
 
 
 def trace(function: Callable[..., Any], name: str, slots: List[Tensor], kinds: Tuple[torch.dtype, ...],

@@ -222,6 +222,44 @@ class Flex(unittest.TestCase):
             with self.subTest(at):
                 self.check(inputs(), function)
 
+    def test_small_tensors_of_a_pair(self):
+        """Put together, cut, compared with lists, added up: rows of captured tensors and what the function makes."""
+        starts, ends = torch.tensor([3, 20, 50]), torch.tensor([12, 33, 64])
+        rows, table = normal(ROWS, 4), normal(HEADS, 2 * ROWS)
+        masks = (lambda b, h, q, k: torch.stack([q >= k, (q - k).abs() < 4, k == 7]).any(0),
+                 lambda b, h, q, k: torch.isin(k % 7, torch.tensor([1, 3])) | torch.isin(q, starts) | (q == k),
+                 lambda b, h, q, k: ((q >= starts) & (q < ends) & (k >= starts) & (k < ends)).any() | (q >= k),
+                 lambda b, h, q, k: torch.searchsorted(ends, q, side="right") == torch.bucketize(k, ends, right=True))
+        scores = (lambda s, b, h, q, k: torch.stack([s, s * 2, (q - k) * 0.1]).amax(0) + torch.stack([s, -s]).min(),
+                  lambda s, b, h, q, k: s - ((rows[q] - rows[k]) ** 2).sum(-1).sqrt() + rows[q][1:3].mean(),
+                  lambda s, b, h, q, k: torch.cat([s[None], torch.tanh(rows[k] * s)]).sum() + rows[q] @ rows[k],
+                  lambda s, b, h, q, k: s + rows[:, 2][q] * rows[k, 1:3].prod() + table[:, q - k + ROWS].amax(),
+                  lambda s, b, h, q, k: torch.softmax(torch.stack([s, 0.3 * s, table[h, q]]), -1)[0] * 3,
+                  lambda s, b, h, q, k: s + torch.nn.functional.embedding(q - k + ROWS, table.T)[h] +
+                  table.take(h * 2 * ROWS + k) + torch.div(q - k, 7, rounding_mode="trunc") * 0.1,
+                  lambda s, b, h, q, k: torch.asinh(s) + torch.hypot((q // 8).float(), s) +
+                  torch.copysign(s, k - q + 0.5) + torch.where(torch.signbit(s), torch.erfc(s), torch.acos(s.clamp(
+                      -0.9, 0.9))) + torch.nn.functional.mish(s) + torch.lerp(s, s * s, 0.3))
+        # two texts are compiled, of four masks and of seven scores
+        self.check(inputs(), None, block_mask(stock.or_masks(stock.and_masks(*masks[:2]), stock.and_masks(*masks[2:]))))
+        for chosen in (scores[:4], scores[4:]):
+            def score_mod(s, b, h, q, k, chosen=chosen):
+                return sum(function(s, b, h, q, k) for function in chosen) / len(chosen)
+            of_all = score_mod
+            for dims in ((0, None, None, None, 0), (0, None, None, 0, None), (0, None, 0, None, None),
+                         (0, 0, None, None, None)):
+                of_all = torch.vmap(of_all, in_dims=dims)
+            def dense_mod(s, *axes, of_all=of_all):
+                return of_all(s, *(x.flatten() for x in axes))
+            found = clattn.torch.flex_attention(*inputs(), score_mod)
+            expected = self.dense(*(x.double() for x in inputs()), dense_mod, None)[0]
+            self.assertLessEqual((found - expected).abs().max().item(), 3e-6)
+            self.check_gradients(inputs(), score_mod, of_all=dense_mod)
+        for name, function in (("argmax", lambda s, b, h, q, k: s + rows[q].argmax()),
+                               ("mul.*280", lambda s, b, h, q, k: s + (table[:, :ROWS] * s).sum())):
+            with self.assertRaisesRegex(NotImplementedError, name):
+                clattn.torch.flex_attention(*inputs(), function)
+
     def test_what_has_no_line_is_named(self):
         for name, function in (("erfinv", lambda s, b, h, q, k: torch.erfinv(s)),
                                ("frexp.*several results", lambda s, b, h, q, k: torch.frexp(s)[0]),
@@ -261,11 +299,13 @@ class Flex(unittest.TestCase):
         weights = torch.where(torch.isfinite(lse)[..., None], torch.softmax(scores, -1), 0.0)
         return weights @ value, lse
 
-    def check_gradients(self, three, score_mod=None, mask=None, **options):
-        """Those of a loss through out and lse, beside PyTorch's of the formula in float64."""
+    def check_gradients(self, three, score_mod=None, mask=None, of_all=None, **options):
+        """Those of a loss through out and lse, beside PyTorch's of the formula in float64. of_all: score_mod of all
+        pairs at once, where it is not that itself."""
         dout, dlse = normal(2, HEADS, three[0].shape[2], 16, seed=7), normal(*three[0].shape[:3], seed=8)
         found = []
-        for function, dtype in ((clattn.torch.flex_attention, three[0].dtype), (self.dense, torch.float64)):
+        for function, dtype, score_mod in ((clattn.torch.flex_attention, three[0].dtype, score_mod),
+                                           (self.dense, torch.float64, of_all or score_mod)):
             leaves = [x.detach().to(dtype).clone().requires_grad_() for x in three]
             out, lse = function(*leaves, score_mod, mask, return_lse=True, **options)
             seen = torch.isfinite(lse)
