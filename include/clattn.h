@@ -233,7 +233,7 @@ CLATTN_API void clattn_free(void *memory);
 /* Storage types. Sums and softmax are in float32 (in float64 for CLATTN_FLOAT64). float16 and bfloat16
  * storage works on every device; CLATTN_FLOAT64 needs a device with fp64. The others are for keys and values only. */
 typedef enum clattn_type {
-    CLATTN_TYPE_NONE = 0, /* no bias, as bias_type; elsewhere the same type as the queries */
+    CLATTN_TYPE_NONE = 0, /* no bias, as bias_type; float32, of slopes and sinks; elsewhere the type of the queries */
     CLATTN_FLOAT32 = 1,
     CLATTN_FLOAT16 = 2,
     CLATTN_BFLOAT16 = 3,
@@ -422,13 +422,16 @@ typedef struct clattn_problem {
     int64_t value_in_key; /* nonzero: values are the first head_dim_v columns of keys, whose type, scales, zero points
                               * and pools are theirs too, as in latent attention: leave value_type, value_scale_rows,
                               * value_scale_columns and the tensors value, value_... unset. Not for gradients */
+    clattn_type slopes_type; /* of tensors.slopes; CLATTN_TYPE_NONE: float32; with type CLATTN_FLOAT64 float64 too */
+    clattn_type sinks_type;  /* that of tensors.sinks */
 } clattn_problem;
 
 #define CLATTN_PROBLEM_INIT                                                                                            \
     {                                                                                                                  \
         sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE, CLATTN_WEIGHTS_NONE, 0,      \
             CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO, NULL, 0, CLATTN_TYPE_NONE,                 \
-            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0                      \
+            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0,                     \
+            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE                                                                         \
     }
 CLATTN_API void clattn_problem_init(clattn_problem *problem, size_t struct_size);
 
@@ -560,8 +563,8 @@ CLATTN_API void clattn_call_init(clattn_call *call, size_t struct_size);
  *            little-endian words of any size too; strides count bytes; bits behind the last column are not looked at
  *   bias     the same shape, of bias_type
  *   weights  the same shape, float32 (float64 for type CLATTN_FLOAT64), an output
- *   slopes   [batch, query_heads], float32: stride[0], stride[1]
- *   sinks    [query_heads], float32: stride[1]
+ *   slopes   [batch, query_heads], of slopes_type: stride[0], stride[1]
+ *   sinks    [query_heads], of sinks_type: stride[1]
  *   key_lengths, query_offsets  [batch], int32, dense from offset on; a key length beyond 0 to key_len counts
  *            as the nearer of the two
  *   cu_query, cu_key            [batch + 1], int32, dense from offset on, not falling, first 0.

@@ -244,8 +244,11 @@ static int prepare_offsets(struct inputs *inputs, struct tensor *given, struct a
     return 0;
 }
 
-static int convert_heads(struct tensor *tensor, const char *name, int64_t heads, struct failure *failure)
+/* To float64 where queries and the tensor are, else to float32; *own is which. */
+static int convert_heads(struct tensor *tensor, const char *name, const clattn_problem *problem, clattn_type *own,
+                         struct failure *failure)
 {
+    const int64_t heads = problem->query_heads;
     if (!tensor_is_float(tensor->type)) {
         return failure_misuse(failure, "%s %s: must be a float type", name, tensor_type_name(tensor->type));
     }
@@ -254,7 +257,8 @@ static int convert_heads(struct tensor *tensor, const char *name, int64_t heads,
         return failure_misuse(failure, "%s: shape %s: its last axis must be the %lld query heads", name,
                               tensor_shape_text(tensor, shape), (long long)heads);
     }
-    return tensor_convert(tensor, TENSOR_FLOAT32, name, failure);
+    *own = problem->type == CLATTN_FLOAT64 && tensor->type == TENSOR_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
+    return tensor_convert(tensor, tensor_type_of_storage(*own), name, failure);
 }
 
 static int prepare_slopes(const struct options *options, struct inputs *inputs, struct attention *attention,
@@ -273,7 +277,7 @@ static int prepare_slopes(const struct options *options, struct inputs *inputs, 
     if (!slopes->data) {
         return 0;
     }
-    if (convert_heads(slopes, "slopes", heads, failure) != 0) {
+    if (convert_heads(slopes, "slopes", &attention->problem, &attention->problem.slopes_type, failure) != 0) {
         return -1;
     }
     count = tensor_count(slopes);
@@ -296,7 +300,7 @@ static int prepare_sinks(struct inputs *inputs, struct attention *attention, str
     if (sinks->dims != 1) {
         return failure_misuse(failure, "sinks: must have one axis, the query heads");
     }
-    if (convert_heads(sinks, "sinks", attention->problem.query_heads, failure) != 0) {
+    if (convert_heads(sinks, "sinks", &attention->problem, &attention->problem.sinks_type, failure) != 0) {
         return -1;
     }
     attention->problem.features |= CLATTN_WITH_SINKS;

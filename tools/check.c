@@ -244,7 +244,8 @@ static double magnitude(const struct entry *entry, int64_t h, int64_t i, int64_t
         sum += fabs(load(&t->bias, p->bias_type, entry->index, h, i, j));
     }
     if (p->features & CLATTN_WITH_SLOPES) {
-        sum += fabs(load(&t->slopes, CLATTN_FLOAT32, entry->index, h, 0, 0) * (double)(i + entry->offset - j));
+        sum += fabs(load(&t->slopes, p->slopes_type ? p->slopes_type : CLATTN_FLOAT32, entry->index, h, 0, 0) *
+                    (double)(i + entry->offset - j));
     }
     return sum;
 }

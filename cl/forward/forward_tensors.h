@@ -7,8 +7,8 @@
  *     T(ID, field, axes, element, access, place, asked for by)
  *
  * axes      extents of batch, head, row and column, named in src/operation/forward_rows.h
- * element   whose type: QUERY, KEY, VALUE, OUT, BIAS, WEIGHTS, KEY_SCALE, VALUE_SCALE have their own; FLOAT is float32,
- *           BYTE uint8, INT int32
+ * element   whose type: QUERY, KEY, VALUE, OUT, BIAS, WEIGHTS, SLOPE, SINK, KEY_SCALE, VALUE_SCALE have their own;
+ *           FLOAT is float32, BYTE uint8, INT int32
  * access    IN or OUT
  * place     what kernels are told of it, beside its offset: COLUMNS and STRIDED the four strides (COLUMNS: the last
  *           is 1 unless the problem has strided columns), ROWS those of batch, head and row, HEADS of batch and
@@ -40,10 +40,10 @@
       FIELD(BIAS, HIDES | ADDS, p->bias_type != CLATTN_TYPE_NONE))                                                     \
     T(WEIGHTS, weights, (BATCH, QUERY_HEADS, QUERY_LEN, KEY_LEN), WEIGHTS, OUT, STRIDED,                               \
       SILENT_FIELD(p->weights != CLATTN_WEIGHTS_NONE))                                                                 \
-    T(SLOPES, slopes, (BATCH, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEADS, FEATURE(SLOPES, ADDS))
+    T(SLOPES, slopes, (BATCH, QUERY_HEADS, ONE, ONE), SLOPE, IN, HEADS, FEATURE(SLOPES, ADDS))
 
 #define CLATTN_TENSORS_ROWS(T)                                                                                         \
-    T(SINKS, sinks, (ONE, QUERY_HEADS, ONE, ONE), FLOAT, IN, HEADS, FEATURE(SINKS, NOTHING))                           \
+    T(SINKS, sinks, (ONE, QUERY_HEADS, ONE, ONE), SINK, IN, HEADS, FEATURE(SINKS, NOTHING))                            \
     T(KEY_LENGTHS, key_lengths, (ONE, ONE, ONE, BATCH), INT, IN, DENSE, FEATURE(KEY_LENGTHS, BOUNDS))                  \
     T(QUERY_OFFSETS, query_offsets, (ONE, ONE, ONE, BATCH), INT, IN, DENSE,                                            \
       SILENT_FIELD(p->alignment == CLATTN_ALIGN_OFFSETS))                                                              \

@@ -23,7 +23,7 @@ def run(context: Context, query: View, key: View, value: View, fields: Sequence[
 
     def prepare() -> Prepared:
         kinds = {name: found.type for name, found, _ in every}
-        problem = problem_of(query, key, value, features_of(every), kinds.get("bias"), options)
+        problem = problem_of(query, key, value, features_of(every), kinds, options)
         out = outputs[0][1]
         problem.out_type = TYPES[out.type] if out.type != query.type else lib.CLATTN_TYPE_NONE
         problem.strided_columns |= out.strides[3] != 1 and out.shape[3] > 1
@@ -158,7 +158,7 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
         fields, mask, options = [*fields, mask_of_bits(mask, masked)], None, options + (("mask_bits", 1),)
     given = dict(learned, mask=mask, key_lengths=key_lengths, offsets=offsets)
     if any(x is not None for x in given.values()):
-        fields = [*fields, *optional_fields(masked, given)]
+        fields = [*fields, *optional_fields(masked, q.type, given)]
     shape, kind = q.shape[:3] + v.shape[3:], "float64" if q.type == "float64" else "float32"
     wanted: List[Tuple[str, Tuple[int, ...], Tuple[str, ...]]] = [
         ("out", shape, _OUT_TYPES if out is not None else (q.type,))]

@@ -114,8 +114,8 @@ def gradients(query: Any, key: Any, value: Any, dout: Any, *, of: Iterable[str] 
     ranges = {"cu_query": cu_query, "cu_key": cu_key, "row_low": row_low, "row_high": row_high}
     sequences = sequences_of(q, k, v, key_lengths, {**dict.fromkeys(NAMES), **ranges})
     shape = sequences.batch, q.shape[1], sequences.rows, sequences.keys
-    fields = sequences.fields + optional_fields(shape, dict(learned, mask=mask, key_lengths=key_lengths,
-                                                            offsets=offsets))
+    fields = sequences.fields + optional_fields(shape, q.type, dict(learned, mask=mask, key_lengths=key_lengths,
+                                                                    offsets=offsets))
     out, lse = _forward_results(out, lse, (query, key, value), dict(
         learned, **ranges, mask=mask, causal=causal, alignment=alignment, offsets=offsets, window=window,
         always_visible_keys=always_visible_keys, scale=scale, softcap=softcap, key_lengths=key_lengths,

@@ -56,16 +56,17 @@ def broadcast(array: Any, shape: Sequence[int], name: str, opencl: int = 0) -> V
     return found._replace(shape=tuple(shape), strides=strides)
 
 
-def float32(array: Any, name: str, opencl: int) -> Any:
-    """The numbers in float32: slopes and sinks, a number a head."""
-    if isinstance(array, View):
-        return array
-    if not hasattr(array, "dtype"):
+def of_heads(array: Any, name: str, query_type: str, opencl: int) -> Any:
+    """The numbers of slopes and sinks, a number a head: those in float64 as they are where the queries are, else in
+    float32."""
+    if not isinstance(array, View) and not hasattr(array, "dtype"):
         import numpy
         array = numpy.asarray(array)
     found = view(array, name, opencl)
     if found.type not in _REAL_TYPES:
         raise InvalidArgument(f"{name}: type {found.type}; must be real numbers")
+    if isinstance(array, View) or found.type == query_type == "float64":
+        return array
     if type(array).__module__ == "pyopencl.array":
         return array.astype("float32")
     if hasattr(array, "data_ptr"):
@@ -113,7 +114,7 @@ class Learned(NamedTuple):
     """A tensor of a call that has a gradient, beside queries, keys and values."""
 
     axes: Tuple[int, ...]  # of [batch, heads, rows, keys]
-    is_float32: bool  # whatever type the queries have, and its gradient too, but for those in float64
+    is_of_heads: bool  # in float32, or float64 where the queries are; so is its gradient, in float64 where they are
 
 
 LEARNED = {"bias": Learned(_ROWS, False), "slopes": Learned(_HEADS, True), "sinks": Learned(_HEAD, True)}
@@ -125,9 +126,9 @@ def learned_shapes(shape: Sequence[int]) -> Dict[str, Tuple[int, ...]]:
     return {**{name: tuple(shape[axis] for axis in of.axes) for name, of in LEARNED.items()}, "scale": (1,)}
 
 
-def optional_fields(shape: Sequence[int], given: Mapping[str, Any], opencl: int = 0) -> List[Field]:
+def optional_fields(shape: Sequence[int], query_type: str, given: Mapping[str, Any], opencl: int = 0) -> List[Field]:
     """(name, view, axes) of the tensors that a call may have, as far as `given` has them: mask, those in LEARNED,
-    key_lengths, offsets. shape: [batch, heads, rows, keys]. `opencl`: see view()."""
+    key_lengths, offsets. shape: [batch, heads, rows, keys]; query_type: the queries'. `opencl`: see view()."""
     fields: List[Field] = []
     mask = given.get("mask")
     if mask is not None:
@@ -140,7 +141,8 @@ def optional_fields(shape: Sequence[int], given: Mapping[str, Any], opencl: int 
     for name, of in LEARNED.items():
         array = given.get(name)
         if array is not None:
-            found = broadcast(float32(array, name, opencl) if of.is_float32 else array, shapes[name], name, opencl)
+            array = of_heads(array, name, query_type, opencl) if of.is_of_heads else array
+            found = broadcast(array, shapes[name], name, opencl)
             if found.type not in _OUT_TYPES:
                 raise InvalidArgument(f"{name}: type {found.type}; must be one of {', '.join(_OUT_TYPES)}")
             fields.append((name, found, of.axes))

@@ -13,7 +13,7 @@ from ._sequences import Sequences
 
 _WANTED = {f"d{name}": getattr(lib, f"CLATTN_GRADIENT_{name.upper()}")
            for name in ("query", "key", "value", *WITH_GRADIENTS)}
-_AXES = {"dscale": (), **{f"d{name}": of.axes for name, of in LEARNED.items() if of.is_float32}}
+_AXES = {"dscale": (), **{f"d{name}": of.axes for name, of in LEARNED.items() if of.is_of_heads}}
 
 
 class BothWays(NamedTuple):
@@ -49,7 +49,7 @@ def run_backward(context: Context, query: View, key: View, value: View, fields: 
             raise InvalidArgument(f"{name}: is {gradients[name].type}; must be {of_heads}, as query is {query.type}")
     kinds = {name: found.type for name, found, _ in fields}
     features = sum(_FEATURES.get(name, 0) for name in kinds) | lib.CLATTN_WITH_LSE
-    forward = problem_of(query, key, value, features, kinds.get("bias"), options)
+    forward = problem_of(query, key, value, features, kinds, options)
     every = (query, key, value, out, grad_out, *(gradients[name] for name in ("dquery", "dkey", "dvalue")
                                                   if name in gradients))
     forward.strided_columns = any(found.strides[3] != 1 and found.shape[3] > 1 for found in every)

@@ -12,7 +12,7 @@ STRUCTS = {
         ("columns", "int64", 16),
         ("tensor_scale", "double", 24),
     )),
-    "clattn_problem": (296, (
+    "clattn_problem": (304, (
         ("struct_size", "uint64", 0),
         ("type", "uint32", 8),
         ("batch", "int64", 16),
@@ -55,6 +55,8 @@ STRUCTS = {
         ("key_list_keys", "int64", 272),
         ("mask_bits", "int64", 280),
         ("value_in_key", "int64", 288),
+        ("slopes_type", "uint32", 296),
+        ("sinks_type", "uint32", 300),
     )),
     "clattn_tensor": (48, (
         ("buffer", "pointer", 0),
@@ -652,7 +654,7 @@ STRUCTS = {
 # As the INIT macros leave them, without the zeros at the end.
 DEFAULTS = {
     "clattn_context_options": "18",
-    "clattn_problem": "280100000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
+    "clattn_problem": "300100000000000001000000000000000100000000000000010000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000ffffffffffffffffffffffffffffffff",
     "clattn_call": "9800000000000000ffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff",
     "clattn_tensors": "9007",
     "clattn_host_tensors": "8807",

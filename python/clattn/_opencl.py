@@ -58,7 +58,7 @@ def _plan_of(context: _Owned, every: Sequence[Field], options: Options) -> _Owne
     def make() -> _Owned:
         kinds = {name: found for name, found, _ in every}
         problem = problem_of(kinds["query"], kinds["key"], kinds["value"], features_of(every),
-                             kinds["bias"].type if "bias" in kinds else None, options)
+                             {name: found.type for name, found in kinds.items()}, options)
         out = kinds["out"]
         problem.out_type = TYPES[out.type]
         problem.strided_columns |= out.strides[3] != 1 and out.shape[3] > 1
@@ -94,7 +94,7 @@ def attention(query: Any, key: Any, value: Any, arrays: Mapping[str, Any], optio
     if return_lse:
         results.append(pyopencl.array.empty(queue, shape[4 - axes:3], "float32"))
         outputs.append(output_field(results[1], "lse", shape[:3], ("float32",), cl))
-    fields = optional_fields((batch, heads, rows, k.shape[2]), arrays, cl)
+    fields = optional_fields((batch, heads, rows, k.shape[2]), q.type, arrays, cl)
     every: List[Field] = [("query", q, _ROWS), ("key", k, _ROWS), ("value", v, _ROWS), *fields, *outputs]
     plan = _plan_of(_context_of(queue), every, options)
     tensors = lib.new("clattn_tensors")

@@ -3,7 +3,7 @@ import ctypes
 import functools
 import numbers
 import operator
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
 
 from . import _library as lib
 from ._arrays import STORED, TYPES, View
@@ -106,15 +106,15 @@ def window_of(window: Any) -> Tuple[int, int]:
     return left, right
 
 
-def problem_of(query: View, key: View, value: View, features: int, kind_of_bias: Optional[str],
-               options: Options) -> Any:
-    """The clattn_problem of three views of four axes; `options` are those of options_of, and may have lengths that the
-    views do not tell."""
+def problem_of(query: View, key: View, value: View, features: int, kinds: Mapping[str, str], options: Options) -> Any:
+    """The clattn_problem of three views of four axes; `kinds` are the types of tensors by their names; `options` are
+    those of options_of, and may have lengths that the views do not tell."""
     batch, heads, rows, columns = query.shape
     fields = {"batch": batch, "query_len": rows, "key_len": key_maximum(rows, key.shape[2]), **dict(options)}
     problem = lib.new("clattn_problem", type=TYPES[query.type], query_heads=heads, kv_heads=key.shape[1],
                       head_dim=columns, head_dim_v=value.shape[3], features=features,
-                      bias_type=TYPES.get(kind_of_bias or "", 0), **fields)
+                      **{f"{name}_type": TYPES[kinds[name]] for name in ("bias", "slopes", "sinks") if name in kinds},
+                      **fields)
     if key.type != query.type:
         problem.key_type = STORED[key.type]
     if value.type != query.type:

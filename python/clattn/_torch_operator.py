@@ -91,7 +91,7 @@ def _call(given: Given, said: Said, floating: Sequence[str] = ("query",)) -> Bot
             **{f"{name}_scales": _scales_of(given, said, name) for name in ("key", "value")}}
     of = sequences_of(q, k, v, numbers["key_lengths"], more)
     shape = of.batch, q.shape[1], of.rows, of.keys
-    fields = of.fields + optional_fields(shape, {**given._asdict(), **numbers})
+    fields = of.fields + optional_fields(shape, q.type, {**given._asdict(), **numbers})
     scale = given.scale.item() if isinstance(given.scale, Tensor) else given.scale
     call = call_of(q, of.key, scale, 0 if given.seed is None else int(given.seed.item()), of.has_key_len)
     return BothWays(of, shape, fields, call, options(said, given.offsets is not None) + of.options)

@@ -188,7 +188,7 @@ def _call(said: Said, shape: Shape, step: Step, query: Tensor, key: Tensor, valu
     places = [_offset(said, shape, length) for length in _lengths(said, shape)]
     offsets = [rows.start + x - keys.start for x in places] * (q.shape[0] // len(places)) if is_placed else None
     lengths = [min(max(x - keys.start, 0), count_of_keys) for x in said.key_lengths] if said.key_lengths else None
-    fields = optional_fields((q.shape[0], q.shape[1], q.shape[2], count_of_keys), {
+    fields = optional_fields((q.shape[0], q.shape[1], q.shape[2], count_of_keys), q.type, {
         "slopes": slopes, "sinks": sinks if step.is_own else None, "key_lengths": lengths, "offsets": offsets})
     call = call_of(q, k, said.scale, seed)
     call.first_row, call.first_key = rows.start, keys.start

@@ -67,7 +67,7 @@ def _arguments(said: Any, views: List[View]) -> Tuple[BothWays, List[View]]:
     of = sequences_of(query, key, value, lengths,
                       {**{name: given.get(name) for name in NAMES}, **said["types"], **beside})
     shape = of.batch, query.shape[1], of.rows, of.keys
-    fields = of.fields + optional_fields(shape, given)
+    fields = of.fields + optional_fields(shape, query.type, given)
     causal, alignment, window, always, softcap, dropout, rounded, tf32 = said["options"]
     options = options_of(causal, alignment, offsets is not None, tuple(window), always, softcap, dropout,
                          allow_rounded_weights=rounded, allow_tf32=tf32)
@@ -277,7 +277,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     text, loaded = _text(score, mask if isinstance(mask, str) else None, score_slope, inputs)
     mask = None if isinstance(mask, str) else mask
     query, key, value = (x.reshape((1,) * (4 - axes) + x.shape) for x in (query, key, value))
-    learned = [None if x is None else jnp.asarray(_of_kind(x, name, jnp.floating, jnp.integer), jnp.float32)
+    kind = jnp.float64 if query.dtype == jnp.float64 else jnp.float32
+    learned = [None if x is None else jnp.asarray(_of_kind(x, name, jnp.floating, jnp.integer), kind)
                for x, name in ((slopes, "slopes"), (sinks, "sinks"))]
     integers = [None if x is None else _int32(x, name) for x, name in zip(
         (key_lengths, offsets, cu_query, cu_key, page_starts, page_table, row_low, row_high), _NUMBERS + _TABLES)]

@@ -155,6 +155,8 @@ static void set_elements(const clattn_problem *p, struct operands *operands)
     operands_set_type(operands, ELEMENT_VALUE, forward_type(p, p->value_type));
     operands_set_type(operands, ELEMENT_OUT, forward_type(p, p->out_type));
     operands_set_type(operands, ELEMENT_BIAS, p->bias_type);
+    operands_set_type(operands, ELEMENT_SLOPE, p->slopes_type ? p->slopes_type : CLATTN_FLOAT32);
+    operands_set_type(operands, ELEMENT_SINK, p->sinks_type ? p->sinks_type : CLATTN_FLOAT32);
     operands_set_type(operands, ELEMENT_KEY_SCALE, type_of_scales(forward_type(p, p->key_type)));
     operands_set_type(operands, ELEMENT_VALUE_SCALE, type_of_scales(forward_type(p, p->value_type)));
     operands_set_type(operands, ELEMENT_WEIGHTS, p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT64 : CLATTN_FLOAT32);
@@ -240,7 +242,7 @@ static const clattn_host_tensors clattn_host_tensors_defaults = CLATTN_HOST_TENS
 GROWTH_OF_BYTES(clattn_tensors, "tensors", "CLATTN_TENSORS_INIT", out, TENSORS_BYTES(clattn_tensors, clattn_tensor));
 GROWTH_OF_BYTES(clattn_host_tensors, "tensors", "CLATTN_HOST_TENSORS_INIT", out,
                 TENSORS_BYTES(clattn_host_tensors, clattn_host_tensor));
-GROWTH(clattn_problem, "problem", head_dim, value_in_key, CLATTN_PROBLEM_INIT);
+GROWTH(clattn_problem, "problem", head_dim, sinks_type, CLATTN_PROBLEM_INIT);
 CALL_HAS_ROOM(struct call);
 
 const struct operation operation_forward = {

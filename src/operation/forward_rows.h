@@ -48,6 +48,8 @@ enum forward_element {
     ELEMENT_OUT,
     ELEMENT_BIAS,
     ELEMENT_WEIGHTS,
+    ELEMENT_SLOPE,
+    ELEMENT_SINK,
     ELEMENT_KEY_SCALE,
     ELEMENT_VALUE_SCALE,
 #define ELEMENT_OF_CODE(number) ELEMENT_CODE_##number,

@@ -8,7 +8,7 @@
 #include "clattn.h"
 
 #define EXTENTS_MAX 40  /* different extents in one operation */
-#define ELEMENTS_MAX 24 /* different element types in one operation */
+#define ELEMENTS_MAX 25 /* different element types in one operation */
 #define OPERANDS_MAX 48 /* tensors of one operation */
 
 /* Elements of every operation; its own are numbered from OWN_ELEMENTS on. */

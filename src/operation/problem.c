@@ -68,6 +68,21 @@ static clattn_status check_own_types(const clattn_problem *p)
     return status;
 }
 
+static clattn_status check_head_types(const clattn_problem *p)
+{
+    const struct own_type own[] = { { "slopes_type", p->slopes_type, NULL, 0 },
+                                    { "sinks_type", p->sinks_type, NULL, 0 } };
+    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); ++i) {
+        if (own[i].type != CLATTN_TYPE_NONE && own[i].type != CLATTN_FLOAT32 &&
+            (own[i].type != CLATTN_FLOAT64 || p->type != CLATTN_FLOAT64)) {
+            return error_set(CLATTN_INVALID_ARGUMENT,
+                             "%s %s: must be float32, or float64 with type float64, which is %s", own[i].name,
+                             clattn_type_name(own[i].type), clattn_type_name(p->type));
+        }
+    }
+    return CLATTN_OK;
+}
+
 static clattn_status check_types(const clattn_problem *p)
 {
     const clattn_status status = check_type(p->type);
@@ -262,13 +277,19 @@ static clattn_status check_numbers(const clattn_problem *p)
     return CLATTN_OK;
 }
 
+/* That of slopes and of sinks; no other for those that are not there. */
+static clattn_type type_of_heads(const clattn_problem *p, uint32_t feature, clattn_type own)
+{
+    return p->features & feature && own != CLATTN_TYPE_NONE ? own : CLATTN_FLOAT32;
+}
+
 clattn_status problem_resolve(struct any_problem *any)
 {
     struct problem *problem = (struct problem *)any;
     clattn_problem *p = &problem->p;
     clattn_status (*const checks[])(const clattn_problem *) = {
-        check_types, check_shape, check_own_types,  check_scales,    check_lengths,   check_masking,
-        check_pages, check_ring,  check_block_mask, check_key_lists, check_mask_bits, check_numbers,
+        check_types, check_shape, check_own_types,  check_head_types, check_scales,    check_lengths, check_masking,
+        check_pages, check_ring,  check_block_mask, check_key_lists,  check_mask_bits, check_numbers,
     };
     p->head_dim_v = p->head_dim_v ? p->head_dim_v : p->head_dim;
     clattn_status status = value_in_key_resolve(p);
@@ -278,6 +299,8 @@ clattn_status problem_resolve(struct any_problem *any)
     for (size_t i = 0; i < sizeof(checks) / sizeof(checks[0]) && status == CLATTN_OK; ++i) {
         status = checks[i](p);
     }
+    p->slopes_type = type_of_heads(p, CLATTN_WITH_SLOPES, p->slopes_type);
+    p->sinks_type = type_of_heads(p, CLATTN_WITH_SINKS, p->sinks_type);
     own_shares(p->key_type, &p->key_scale_rows, &p->key_scale_columns);
     own_shares(p->value_type, &p->value_scale_rows, &p->value_scale_columns);
     if (status == CLATTN_OK && p->code) {

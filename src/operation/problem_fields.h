@@ -46,7 +46,9 @@
     V(key_list_rows)                                                                                                   \
     V(key_list_keys)                                                                                                   \
     V(mask_bits)                                                                                                       \
-    V(value_in_key)
+    V(value_in_key)                                                                                                    \
+    V(slopes_type)                                                                                                     \
+    V(sinks_type)
 
 /* The same; A(field): an array. */
 #define CALL_FIELDS(V, A)                                                                                              \

@@ -116,6 +116,16 @@ void append_block_mask_options(const struct problem *problem, struct text *optio
     }
 }
 
+void append_head_type_options(const struct problem *problem, struct text *options)
+{
+    if (problem->p.slopes_type == CLATTN_FLOAT64) {
+        text_append(options, " -D SLOPES_TYPE=%d", (int)CLATTN_FLOAT64);
+    }
+    if (problem->p.sinks_type == CLATTN_FLOAT64) {
+        text_append(options, " -D SINKS_TYPE=%d", (int)CLATTN_FLOAT64);
+    }
+}
+
 void append_type_options(const struct problem *problem, struct text *options)
 {
     const clattn_problem *p = &problem->p;
@@ -124,6 +134,7 @@ void append_type_options(const struct problem *problem, struct text *options)
         text_append(options, " -D KEY_TYPE=%d -D VALUE_TYPE=%d -D OUT_TYPE=%d", (int)p->key_type, (int)p->value_type,
                     (int)p->out_type);
     }
+    append_head_type_options(problem, options);
     append_block_mask_options(problem, options);
     if (problem->flags & CLATTN_FLAG_KEY_LISTS) {
         text_append(options, " -D LISTED=1 -D KEY_LIST_ROWS=%d -D KEY_LIST_KEYS=%d", (int)problem_list_rows(p),

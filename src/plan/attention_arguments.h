@@ -35,7 +35,10 @@ uint32_t attention_groups(const struct any_problem *problem, const struct strate
 /* Appends how large blocks of the mask of blocks are, where there is one. */
 void append_block_mask_options(const struct problem *problem, struct text *options);
 
-/* The same, and how large lists of keys are, behind "-D TYPE=1", and KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are
+/* Appends the types of slopes and sinks, where they are float64. */
+void append_head_type_options(const struct problem *problem, struct text *options);
+
+/* Both, and how large lists of keys are, behind "-D TYPE=1", and KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are
  * others. */
 void append_type_options(const struct problem *problem, struct text *options);
 

@@ -201,7 +201,7 @@ static void apply_terms_and_masks(struct work *work)
 static double sink_of(const struct work *work)
 {
     const struct tensor_place *place = &work->call->operands.tensor[TENSOR_SINKS];
-    return ((const float *)place->data)[place_index(place, 0, work->h, 0, 0)];
+    return type_load(work->problem->p.sinks_type, place->data, place_index(place, 0, work->h, 0, 0));
 }
 
 /* Logits to weights, lse, and the row's mean magnitude. A row that may see no key has weights 0, and lse -inf or the

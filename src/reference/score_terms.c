@@ -21,11 +21,11 @@ double bias_of_pair(const struct problem *problem, const struct call *call, int6
 }
 
 /* Slope times distance (ALiBi, Press et al., 2021). */
-static long double alibi_of(const struct call *call, const struct sequence *sequence, int64_t b, int64_t h, int64_t i,
-                            int64_t j)
+static long double alibi_of(const struct problem *problem, const struct call *call, const struct sequence *sequence,
+                            int64_t b, int64_t h, int64_t i, int64_t j)
 {
     const struct tensor_place *place = &call->operands.tensor[TENSOR_SLOPES];
-    const double slope = (double)((const float *)place->data)[place_index(place, b, h, 0, 0)];
+    const double slope = type_load(problem->p.slopes_type, place->data, place_index(place, b, h, 0, 0));
     const double counted = slope > SLOPE_MOST    ? SLOPE_MOST
                            : slope < -SLOPE_MOST ? -SLOPE_MOST
                                                  : slope; /* a NaN stays */
@@ -41,7 +41,7 @@ void add_terms(const struct problem *problem, const struct call *call, const str
         *magnitude += fabsl(bias);
     }
     if (problem->flags & CLATTN_FLAG_SLOPES) {
-        const long double alibi = alibi_of(call, sequence, b, h, i, j);
+        const long double alibi = alibi_of(problem, call, sequence, b, h, i, j);
         *score -= alibi;
         *magnitude += fabsl(alibi);
     }

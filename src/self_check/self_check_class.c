@@ -53,6 +53,8 @@ void check_describe(const struct any_problem *any, struct text *text)
         p->key_scale_columns,
         p->value_scale_rows,
         p->value_scale_columns,
+        p->slopes_type,
+        p->sinks_type,
         at_most(p->ring, CHECK_KEYS),
     };
     text_append(text, "%d", CHECK_VERSION);

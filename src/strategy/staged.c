@@ -143,6 +143,8 @@ static clattn_status build_row_kernels(struct ask *ask, struct staged_state *sta
     append_block_mask_options(problem, &type);
     text_append(&options, "-D TYPE=%d -D VEC=%d -D ITEMS=%zu", (int)problem->p.type,
                 state->row_items > 1 || vector < 1 ? 1 : vector, state->row_items);
+    append_head_type_options(problem, &type);
+    append_head_type_options(problem, &options);
     clattn_status status = ask_kernel(ask, "staged/staged_softmax.cl", &options, "softmax", &state->softmax, NULL);
     if (status == CLATTN_OK && state->masks_scores) {
         status = ask_kernel(ask, "staged/staged_scale_mask.cl", &type, "scale_mask", &state->scale_mask, NULL);

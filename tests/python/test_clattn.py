@@ -138,6 +138,21 @@ class Attention(unittest.TestCase):
         self.close(clattn.attention(*three, slopes=slopes, alignment="top-left"),
                    reference(*three, bias=-slopes[:, None, None] * distance))
 
+    @unittest.skipUnless(HAS_FLOAT64, "the device has no float64")
+    def test_slopes_and_sinks_in_float64(self):
+        three = [x.astype(np.float64) for x in (self.query, self.key, self.value)]
+        slopes, sinks = np.array([1.1, 2.3, 0.7, 0.9]), np.array([0.1, 1.3, -0.2, 0.7])
+        distance = np.abs(np.arange(9)[:, None] - np.arange(13)[None, :])
+        self.close(clattn.attention(*three, slopes=slopes, sinks=sinks, alignment="top-left"),
+                   reference(*three, bias=-slopes[:, None, None] * distance, sinks=sinks), 1e-13)
+        self.close(clattn.attention(*three, slopes=slopes.astype(np.float32), sinks=sinks, alignment="top-left"),
+                   reference(*three, bias=-slopes.astype(np.float32).astype(np.float64)[:, None, None] * distance,
+                             sinks=sinks), 1e-13)
+        dout = normal(2, 4, 9, 12, dtype=np.float64, seed=5)
+        ends = [(reference(*three, sinks=sinks + step) * dout).sum((0, 2, 3)) for step in (1e-6, -1e-6)]
+        found = clattn.gradients(*three, dout, of=("sinks",), sinks=sinks)["sinks"]
+        self.close(found, (ends[0] - ends[1]) / 2e-6, 1e-8)
+
     def test_more_results(self):
         out, lse, weights = clattn.attention(self.query, self.key, self.value, return_lse=True,
                                              return_weights="softmax")

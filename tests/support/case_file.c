@@ -91,11 +91,17 @@ static int convert_inputs(struct attention_case *c, struct failure *failure)
             status = tensor_convert(&c->input[integers[i]], TENSOR_INT32, input_names[integers[i]].name[0], failure);
         }
     }
-    if (status == 0 && c->input[CASE_SLOPES].data) {
-        status = tensor_convert(&c->input[CASE_SLOPES], TENSOR_FLOAT32, "alibi_slopes", failure);
-    }
-    if (status == 0 && c->input[CASE_SINKS].data) {
-        status = tensor_convert(&c->input[CASE_SINKS], TENSOR_FLOAT32, "sinks", failure);
+    const struct {
+        enum case_input input;
+        clattn_type *type;
+    } of_heads[] = { { CASE_SLOPES, &c->problem.slopes_type }, { CASE_SINKS, &c->problem.sinks_type } };
+    for (size_t i = 0; i < sizeof(of_heads) / sizeof(of_heads[0]) && status == 0; ++i) {
+        struct tensor *tensor = &c->input[of_heads[i].input];
+        const int is_wide = c->problem.type == CLATTN_FLOAT64 && tensor->data && tensor->type == TENSOR_FLOAT64;
+        *of_heads[i].type = is_wide ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
+        if (tensor->data && !is_wide) {
+            status = tensor_convert(tensor, TENSOR_FLOAT32, input_names[of_heads[i].input].name[0], failure);
+        }
     }
     return status;
 }

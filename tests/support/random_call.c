@@ -333,6 +333,7 @@ clattn_status random_call_create(struct test_call *test, uint64_t seed, uint64_t
     if (options->mixed || options->codes) {
         random_types(seed, index - neighbour, &problem);
     }
+    random_head_types(seed, index - neighbour, &problem);
     random_rounding(seed, index - neighbour, &problem);
     if (!options->dense) {
         random_places(seed, index - neighbour, &problem);

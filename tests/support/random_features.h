@@ -12,6 +12,9 @@ int random_features_known(const char *names);
 /* A mask that hides by position is narrow enough to hide something. */
 void random_features_add(const char *names, uint64_t seed, uint64_t index, clattn_problem *p);
 
+/* Slopes and sinks of a float64 problem are in float64, or in float32. */
+void random_head_types(uint64_t seed, uint64_t index, clattn_problem *p);
+
 /* Which keys mask and bias are of: all, the first ones, the last ones, or some between. */
 void random_masked_keys(struct random *random, const clattn_problem *p, clattn_call *call);
 

@@ -11,7 +11,7 @@
 
 struct sample_row {
     const char *name;
-    clattn_type type, bias_type;
+    clattn_type type, bias_type, sinks_type;
     int batch, query_heads, kv_heads, query_len, key_len, head_dim, head_dim_v;
     uint32_t features;
     int causal;
@@ -58,7 +58,8 @@ static const struct sample_row rows[] = {
     { .name = "bfloat16", .type = CLATTN_BFLOAT16, .query_heads = 2, .kv_heads = 1, .query_len = 13,
       .key_len = 21, .head_dim = 24, .features = CLATTN_WITH_MASK },
     { .name = "float64", .type = CLATTN_FLOAT64, .query_heads = 2, .kv_heads = 1, .query_len = 6,
-      .key_len = 15, .head_dim = 11, .bias_type = CLATTN_FLOAT64 },
+      .key_len = 15, .head_dim = 11, .bias_type = CLATTN_FLOAT64,
+      .features = CLATTN_WITH_SINKS, .sinks_type = CLATTN_FLOAT64 },
     { .name = "strides with gaps", .batch = 2, .query_heads = 2, .kv_heads = 2, .query_len = 6,
       .key_len = 9, .head_dim = 7, .features = CLATTN_WITH_MASK | CLATTN_WITH_LSE, .gaps = 1 },
     { .name = "no keys", .query_heads = 2, .kv_heads = 2, .query_len = 3, .key_len = 0, .head_dim = 4,
@@ -113,6 +114,7 @@ static clattn_problem problem_of(const struct sample_row *row, const char *strat
     p.head_dim_v = row->head_dim_v;
     p.features = row->features;
     p.bias_type = row->bias_type;
+    p.sinks_type = row->sinks_type;
     p.weights = row->weights;
     p.causal = row->causal;
     p.alignment = row->alignment;

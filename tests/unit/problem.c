@@ -251,7 +251,6 @@ START_TEST(test_init_functions)
     ck_assert_int_eq(given.after[0], 0xaa);
     clattn_problem_init(&given.p, offsetof(clattn_problem, strategy));
     ck_assert_uint_eq(given.p.struct_size, offsetof(clattn_problem, strategy));
-    memset(&given, 0xaa, sizeof(given));
     clattn_problem_init(&given.p, sizeof(given)); /* a newer caller's */
     ck_assert_uint_eq(given.p.struct_size, sizeof(given));
     ck_assert_int_eq(given.after[0], 0);
@@ -272,10 +271,11 @@ static const struct {
     FIELD(key_type), FIELD(value_type), FIELD(out_type), FIELD(page_size), FIELD(pages), FIELD(key_scale_rows),
     FIELD(key_scale_columns), FIELD(value_scale_rows), FIELD(value_scale_columns), FIELD(ring),
     FIELD(allow_rounded_weights), FIELD(pool_pages), FIELD(code), FIELD(block_mask_rows), FIELD(block_mask_keys),
-    FIELD(key_list_rows), FIELD(key_list_keys), FIELD(mask_bits), FIELD(value_in_key),
+    FIELD(key_list_rows), FIELD(key_list_keys), FIELD(mask_bits), FIELD(value_in_key), FIELD(slopes_type),
+    FIELD(sinks_type),
 };
 /* clang-format on */
-_Static_assert(offsetof(clattn_problem, value_in_key) + 8 == sizeof(clattn_problem), "a field has no line above");
+_Static_assert(offsetof(clattn_problem, sinks_type) + 4 == sizeof(clattn_problem), "a field has no line above");
 
 START_TEST(test_every_field_is_known)
 {

@@ -127,6 +127,33 @@ START_TEST(test_softcap_and_slopes)
 }
 END_TEST
 
+/* One key ten rows away, logit -1, and a sink of nearly as much: neither number is one of float32. */
+START_TEST(test_sinks_and_slopes_in_float64)
+{
+    const double zero[] = { 0 }, value[] = { 1 }, sink = -1 + 0x1p-30, slope = 0.1;
+    clattn_problem p = CLATTN_PROBLEM_INIT;
+    struct test_call test;
+    p.type = CLATTN_FLOAT64;
+    p.slopes_type = p.sinks_type = CLATTN_FLOAT64;
+    p.features = CLATTN_WITH_SINKS | CLATTN_WITH_SLOPES;
+    p.alignment = CLATTN_ALIGN_OFFSETS;
+    start_small(&test, p, 1, 1, zero, zero, value);
+    test_call_set(&test, TENSOR_SINKS, 0, 0, 0, 0, sink);
+    test_call_set(&test, TENSOR_SLOPES, 0, 0, 0, 0, slope);
+    test_call_set(&test, TENSOR_QUERY_OFFSETS, 0, 0, 0, 0, 10);
+    run(&test);
+    ck_row(&test, 0, 1 / (1 + exp(sink + 1)), -1 + log(1 + exp(sink + 1)));
+    test.problem.slopes_type = CLATTN_FLOAT16;
+    ck_assert_int_eq(clattn_reference_forward(&test.problem, NULL, &test.tensors), CLATTN_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(clattn_last_error(), "slopes_type float16: must be float32"), "%s", clattn_last_error());
+    test.problem.slopes_type = CLATTN_TYPE_NONE;
+    test.problem.type = CLATTN_FLOAT32;
+    ck_assert_int_eq(clattn_reference_forward(&test.problem, NULL, &test.tensors), CLATTN_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(clattn_last_error(), "sinks_type float64: must be float32"), "%s", clattn_last_error());
+    test_call_free(&test);
+}
+END_TEST
+
 /* A slope beyond 2^95 counts as that, whatever its sign: query 0 at position 3, one key. */
 START_TEST(test_slopes_beyond_their_range)
 {
@@ -353,6 +380,6 @@ START_TEST(test_rounding_mode_of_the_caller)
 END_TEST
 
 SUITE("reference", test_two_keys, test_rows_without_keys, test_sinks, test_softcap_and_slopes,
-      test_slopes_beyond_their_range, test_window, test_weights_modes, test_nan_stays_where_it_is_seen,
-      test_extreme_logits, test_against_the_four_loops, test_merge_of_two_parts, test_dropout_keeps_its_share,
-      test_rounding_mode_of_the_caller)
+      test_sinks_and_slopes_in_float64, test_slopes_beyond_their_range, test_window, test_weights_modes,
+      test_nan_stays_where_it_is_seen, test_extreme_logits, test_against_the_four_loops, test_merge_of_two_parts,
+      test_dropout_keeps_its_share, test_rounding_mode_of_the_caller)
