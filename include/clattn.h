@@ -301,7 +301,8 @@ typedef struct clattn_row_scales {
  *     nvfp4         scale = the nearest e4m3 to largest magnitude / 6 / tensor_scale;
  *                   code = x / (scale * tensor_scale), ties to even
  * Codes are at most the largest one. A value that is not finite makes NaN of its scale. CLATTN_INVALID_*: a type
- * without such scales, or what it has not; nothing was written. */
+ * without such scales, or what it has not; nothing was written. CLATTN_INVALID_ARGUMENT too: finite values of u8 or u4
+ * of which float32 cannot hold (max - min), or a code's value again; all of the row was written. */
 CLATTN_API clattn_status clattn_quantise_row(clattn_type type, int64_t columns, const float *values, int make_scales,
                                              const clattn_row_scales *scales, void *row);
 CLATTN_API clattn_status clattn_dequantise_row(clattn_type type, int64_t columns, const void *row,
@@ -430,8 +431,8 @@ typedef struct clattn_problem {
     {                                                                                                                  \
         sizeof(clattn_problem), CLATTN_FLOAT32, 1, 1, 1, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE, CLATTN_WEIGHTS_NONE, 0,      \
             CLATTN_ALIGN_UNSET, -1, -1, 0, 0.0, 0.0, 0, CLATTN_MATMUL_AUTO, NULL, 0, CLATTN_TYPE_NONE,                 \
-            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0,                     \
-            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE                                                                         \
+            CLATTN_TYPE_NONE, CLATTN_TYPE_NONE, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, 0, 0, 0, 0, 0, CLATTN_TYPE_NONE,   \
+            CLATTN_TYPE_NONE                                                                                           \
     }
 CLATTN_API void clattn_problem_init(clattn_problem *problem, size_t struct_size);
 

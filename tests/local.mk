@@ -108,7 +108,7 @@ test_programs = \
 	tests/unit/self_check \
 	tests/unit/self_check_gradients \
 	tests/unit/standard_input \
-	tests/unit/stored_types \
+	tests/unit/quantise_ends tests/unit/stored_types \
 	tests/unit/value_in_key tests/unit/verdicts \
 	tests/unit/wisdom
 

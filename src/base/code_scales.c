@@ -135,11 +135,24 @@ static struct code_scale given_scale(clattn_type type, const clattn_row_scales *
                                 by->zero_points ? by->zero_points[group] : 0.0f };
 }
 
+/* Whether finite values are not finite when they are read, as those further apart than float32 reaches. */
+static int loses_values(clattn_type type, const void *row, const float *values, int64_t from, int64_t end,
+                        struct code_scale by)
+{
+    int all_finite = 1, all_kept = 1;
+    for (int64_t i = from; i < end; ++i) {
+        all_finite &= isfinite(values[i]) != 0;
+        all_kept &= isfinite(type_scaled(type_load(type, row, i), by)) != 0;
+    }
+    return all_finite && !all_kept;
+}
+
 clattn_status clattn_quantise_row(clattn_type type, int64_t columns, const float *values, int make_scales,
                                   const clattn_row_scales *scales, void *row)
 {
     ROUNDED_TO_NEAREST;
-    const clattn_status status = check_row(type, columns, scales);
+    clattn_status status = check_row(type, columns, scales);
+    int64_t lost = -1;
     if (status == CLATTN_OK && make_scales && !type_makes_scales(type)) {
         return error_set(CLATTN_INVALID_ARGUMENT, "make_scales: those of %s are the caller's; set it to 0",
                          clattn_type_name(type));
@@ -158,8 +171,14 @@ clattn_status clattn_quantise_row(clattn_type type, int64_t columns, const float
         for (int64_t i = c; i < c + count; ++i) {
             type_store(type, row, i, type_code(type, values[i], by));
         }
+        lost = lost < 0 && make_scales && loses_values(type, row, values, c, c + count, by) ? c : lost;
     }
-    return status;
+    return lost < 0
+               ? status
+               : error_set(CLATTN_INVALID_ARGUMENT,
+                           "values[%" PRId64 "] and those after it: are so far apart that float32 has no %s scale, "
+                           "or no sum, for them; divide them by 4 and multiply what comes of it",
+                           lost, clattn_type_name(type));
 }
 
 clattn_status clattn_dequantise_row(clattn_type type, int64_t columns, const void *row, const clattn_row_scales *scales,

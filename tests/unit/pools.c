@@ -189,22 +189,29 @@ START_TEST(test_gradients_know_none)
 }
 END_TEST
 
-/* Offsets go to kernels in two parts. */
+/* Offsets go to kernels in two parts, those of each further buffer by themselves. */
 START_TEST(test_shifts)
 {
     static const int64_t shifts[] = { 0, 1, -1, INT32_MAX, INT32_MIN, (int64_t)3 << 33, -((int64_t)1 << 38) - 5 };
+    const size_t count = sizeof(shifts) / sizeof(shifts[0]);
+    const int64_t first = (int64_t)1 << 39;
     clattn_problem p = CLATTN_PROBLEM_INIT;
-    p.pages = 2;
+    p.pages = 4;
     p.pool_pages = 1;
-    for (size_t i = 0; i < sizeof(shifts) / sizeof(shifts[0]); ++i) {
+    for (size_t i = 0; i < count; ++i) {
         struct operands operands = { 0 };
         clattn_pools pools;
-        operands.tensor[TENSOR_KEY].offset = operands.tensor[TENSOR_VALUE].offset = (int64_t)1 << 39;
-        operands.tensor[TENSOR_KEY_POOL_1].offset = ((int64_t)1 << 39) + shifts[i];
-        operands.tensor[TENSOR_VALUE_POOL_1].offset = ((int64_t)1 << 39) - shifts[i];
+        operands.tensor[TENSOR_KEY].offset = operands.tensor[TENSOR_VALUE].offset = first;
+        for (size_t n = 0; n < 3; ++n) {
+            operands.tensor[(size_t)TENSOR_KEY_POOL_1 + n].offset = first + shifts[(i + n) % count];
+            operands.tensor[(size_t)TENSOR_VALUE_POOL_1 + n].offset = first - shifts[(i + n) % count];
+        }
         pools_fill(&p, &operands, &pools);
-        ck_assert_int_eq(pools.key_shift_high[0] * ((int64_t)1 << 32) + pools.key_shift[0], shifts[i]);
-        ck_assert_int_eq(pools.value_shift_high[0] * ((int64_t)1 << 32) + pools.value_shift[0], -shifts[i]);
+        for (size_t n = 0; n < 3; ++n) {
+            const int64_t shift = shifts[(i + n) % count];
+            ck_assert_int_eq(pools.key_shift_high[n] * ((int64_t)1 << 32) + pools.key_shift[n], shift);
+            ck_assert_int_eq(pools.value_shift_high[n] * ((int64_t)1 << 32) + pools.value_shift[n], -shift);
+        }
     }
 }
 END_TEST
