@@ -56,6 +56,13 @@ KERNEL_FILES = \
 	cl/gpu/gather_run.clh \
 	cl/gpu/row_block.clh \
 	cl/gpu/row_block_layout.h \
+	cl/key_sums/key_sums_params.h \
+	cl/key_sums/key_sums_plain.cl \
+	cl/key_sums/key_sums_simd.cl \
+	cl/key_sums/key_sums_simt.cl \
+	cl/key_sums/larger.clh \
+	cl/key_sums/largest_logit.cl \
+	cl/key_sums/rows.clh \
 	cl/layers/additive_ds.cl \
 	cl/layers/additive_lanes.clh \
 	cl/layers/additive_params.h \

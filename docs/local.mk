@@ -13,6 +13,7 @@ nobase_dist_doc_DATA += \
 	docs/generate.md \
 	docs/ggml.md \
 	docs/gradients.md \
+	docs/key-sums.md \
 	docs/layer.md \
 	docs/limits.md \
 	docs/masks.md \

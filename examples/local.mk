@@ -8,6 +8,7 @@ example_programs = \
 	examples/enqueue \
 	examples/gradients \
 	examples/group \
+	examples/key_sums \
 	examples/layer \
 	examples/masks \
 	examples/merge \
@@ -82,6 +83,7 @@ nobase_dist_doc_DATA += \
 	examples/generate/fetch_model.sh \
 	$(generate_sources) \
 	examples/gradients.c \
+	examples/key_sums.c \
 	examples/layer.c \
 	examples/masks.c \
 	examples/merge.c \

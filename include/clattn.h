@@ -22,8 +22,9 @@
  * Or, with plain pointers and one blocking call: clattn_attention(), clattn_forward_host(). Gradients are in
  * clattn_backward.h; rotary embedding and writing into a cache in clattn_cache.h; what all of it costs in
  * clattn_costs.h; multi-head layers in clattn_layers.h, additive attention in clattn_additive.h; scores and masks of
- * your own, as a text that kernels are compiled with, in clattn_code.h; one call by several devices in clattn_group.h;
- * rows and keys on several hosts, as a schedule, in clattn_ring.h.
+ * your own, as a text that kernels are compiled with, in clattn_code.h; how much weight each key gets, and how large
+ * logits become, in clattn_key_sums.h; one call by several devices in clattn_group.h; rows and keys on several hosts,
+ * as a schedule, in clattn_ring.h.
  *
  * The formula. For batch entry b, query head h with its key/value head g = h / (query_heads / kv_heads),
  * query row i and key j:

@@ -10,6 +10,7 @@ libclattn_core_la_SOURCES = \
 	src/api/api_backward.c \
 	src/api/api_code.c \
 	src/api/api_group.c \
+	src/api/api_key_sums.c \
 	src/api/api_layers.c \
 	src/api/api_ring.c \
 	src/api/group.h \
@@ -125,6 +126,8 @@ libclattn_core_la_SOURCES = \
 	src/operation/gradient_tensors.h \
 	src/operation/merging.c \
 	src/operation/merging.h \
+	src/operation/key_sums.c \
+	src/operation/key_sums.h \
 	src/operation/mha.c \
 	src/operation/mha.h \
 	src/operation/mha_backward.c \
@@ -276,6 +279,8 @@ libclattn_core_la_SOURCES = \
 	src/reference/reference_backward.c \
 	src/reference/reference_backward.h \
 	src/reference/reference_block_mask.c \
+	src/reference/reference_key_sums.c \
+	src/reference/reference_key_sums.h \
 	src/reference/reference_mha.c \
 	src/reference/reference_mha_backward.c \
 	src/reference/reference_mha_backward.h \
@@ -322,6 +327,11 @@ libclattn_core_la_SOURCES = \
 	src/strategy/fused_simd_tile.h \
 	src/strategy/fused_simt.c \
 	src/strategy/fused_wgmma.c \
+	src/strategy/key_sums_plain.c \
+	src/strategy/key_sums_run.c \
+	src/strategy/key_sums_run.h \
+	src/strategy/key_sums_simd.c \
+	src/strategy/key_sums_simt.c \
 	src/strategy/plain.c \
 	src/strategy/rotary_rows.c \
 	src/strategy/split.c \

@@ -14,7 +14,7 @@ endif
 test_programs = \
 	tests/exact \
 	tests/robust/guards \
-	tests/random_calls \
+	tests/random_calls tests/random_key_sums \
 	tests/gradients/exact_gradients \
 	tests/gradients/identities \
 	tests/gradients/texts tests/gradients/two_ways \
@@ -207,7 +207,8 @@ tests_offline_programs_SOURCES = \
 	$(null_driver_sources) \
 	tests/offline/problems.c \
 	tests/offline/problems.h \
-	tests/offline/programs.c
+	tests/offline/programs.c \
+	tests/offline/taken.c tests/offline/taken.h
 
 # The table of docs/features.md, planned on the same driver.
 tests_docs_features_LDFLAGS = $(tests_offline_programs_LDFLAGS)

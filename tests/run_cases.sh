@@ -2,9 +2,10 @@
 # usage: tests/run_cases.sh [STRATEGY...]
 #
 # Computes all cases of tests/cases with each strategy (default: the library's table, reference and auto) and has
-# check.py judge every output, the gradients of strategies that have any. plain, reference and auto take every case,
-# staged all but pages, codes and lists of keys; what another strategy declines is skipped. Strategies that compile
-# for each problem compute the cases that stand for all, those for GPUs the fewest of them: of a CPU's, auto has all.
+# check.py judge every output, gradients and sums of weights where a strategy has any. plain, reference and auto take
+# every case, staged all but pages, codes and lists of keys; what another strategy declines is skipped. Strategies that
+# compile for each problem compute the cases that stand for all, those for GPUs the fewest of them: of a CPU's, auto has
+# all.
 # CLATTN_TEST_LONG: all; CLATTN_TEST_CHOOSE=cover: the others those that stand for all too. In make check, auto has
 # the cases that stand for all as users get them, and the rest, as all others, by its quick layer, which compiles some
 # programs without optimising (tests/icd/quick_layer.c). The last line is "N passed, N failed, N skipped" over all
@@ -26,6 +27,7 @@ cases=$srcdir/tests/cases
 # shellcheck disable=SC2046 # one word a strategy
 [ $# -gt 0 ] || set -- reference auto $("$builddir/tests/emulated/probe" --strategies | grep -v /)
 gradients=$("$builddir/tests/emulated/probe" --gradients | paste -s -d ' ' -)
+sums=$("$builddir/tests/emulated/probe" --key-sums | paste -s -d ' ' -)
 python=$(command -v python3) || {
     echo "run_cases: needs python3"
     echo "0 passed, 0 failed, $(find "$cases" -name meta.json | wc -l) skipped"
@@ -61,6 +63,9 @@ judge() {
     esac
     case " reference auto $gradients " in
     *" $strategy "*) needed=$needed,dq,dk,dv,dbias,dslopes,dsinks ;;
+    esac
+    case " reference auto $sums " in
+    *" $strategy "*) needed=$needed,key_sums,max_logit ;;
     esac
     [ "$1" = all ] || missing="$missing --skip-missing"
     # shellcheck disable=SC2086 # options, or nothing

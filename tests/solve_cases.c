@@ -1,8 +1,8 @@
 /* usage: solve_cases CASES PRODUCED [--strategy S] [--device D] [--choose all|cover|rest|few]
  *
  * Computes every case folder of CASES (tests/cases/README.md tells the format) and writes
- * PRODUCED/NAME/out.npy and each other output that the case lists, gradients where the strategy that was
- * named has them; check.py judges them. S: a strategy's name, "auto" (the default), or "reference", which
+ * PRODUCED/NAME/out.npy and each other output that the case lists, gradients and sums of weights where the strategy
+ * that was named has them; check.py judges them. S: a strategy's name, "auto" (the default), or "reference", which
  * needs no device. One that is named is attention's: other operations' cases it declines. --choose cover, or few: of
  * attention only the cases that stand for all (support/case_cover.h), and those of stored types and rings, of which few
  * has one of each type, where a strategy compiles for each; rest: those that cover leaves.
@@ -20,6 +20,7 @@
 #include "support/case_call.h"
 #include "support/case_cover.h"
 #include "support/case_file.h"
+#include "support/case_key_sums.h"
 #include "support/case_layout.h"
 #include "support/case_rotary.h"
 #include "support/folder_list.h"
@@ -111,6 +112,9 @@ static int solve_attention(const struct options *options, clattn_context *contex
     }
     if (status == 0 && backward_case_is(&c)) {
         status = backward_case_solve(options->reference ? NULL : context, from, to, &c, failure);
+    }
+    if (status == 0 && key_sums_case_is(&c)) {
+        status = key_sums_case_solve(options->reference ? NULL : context, to, &c, failure);
     }
     case_free(&c);
     return status;

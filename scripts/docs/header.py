@@ -24,6 +24,7 @@ PAGES = {
     "gradients of the multi-head layer": ("clattn_mha_backward", "gradients of the multi-head layer, for training"),
     "additive attention": ("clattn_additive", "additive attention"),
     "gradients of additive attention": ("clattn_additive_backward", "gradients of additive attention, for training"),
+    "sums of weights": ("clattn_key_sums", "how much weight each key gets, how large logits are"),
     "groups of devices": ("clattn_group", "one call by several devices"),
     "schedules of ranks": ("clattn_ring", "attention over several ranks: what each sends and computes"),
     "scores of your own": ("clattn_code", "a score and a mask of your own, as a text in the kernels"),

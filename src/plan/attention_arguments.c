@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "operation/key_sums.h"
 #include "operation/pools.h"
 #include "plan/strategy.h"
 
@@ -34,13 +35,19 @@ static void give_code(const struct user_code *code, const struct operands *opera
     *words = 0;
 }
 
+/* Whether further buffers of a pool are tensors of the operation. */
+static int has_pool_rows(const struct operation *operation)
+{
+    return operation == &operation_forward || operation == &operation_key_sums;
+}
+
 void attention_give(const clattn_plan *plan, const struct operands *operands, struct attention_given *given)
 {
     const struct problem *problem = attention_problem(plan->problem);
     given->operands = operands;
     given->tensors = forward_tensors(plan->groups);
     given->params_bytes = params_fill(problem, attention_call(operands), plan->groups, &given->params);
-    given->has_pools = operands->operation == &operation_forward && pools_of(&problem->p) > 1;
+    given->has_pools = has_pool_rows(operands->operation) && pools_of(&problem->p) > 1;
     given->has_code = plan->problem->code != NULL;
     if (given->has_pools) {
         pools_fill(&problem->p, operands, &given->pools);

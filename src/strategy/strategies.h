@@ -22,7 +22,10 @@
     S(backward_amx)                                                                                                    \
     S(backward_simd)                                                                                                   \
     S(backward_simt)                                                                                                   \
-    S(backward_mma)
+    S(backward_mma)                                                                                                    \
+    S(key_sums_plain)                                                                                                  \
+    S(key_sums_simd)                                                                                                   \
+    S(key_sums_simt)
 
 #define STRATEGY_DECLARED(name) extern const struct strategy strategy_##name;
 STRATEGIES(STRATEGY_DECLARED)

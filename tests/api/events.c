@@ -7,6 +7,7 @@
 #include "clattn_backward.h"
 #include "clattn_cache.h"
 #include "clattn_code.h"
+#include "clattn_key_sums.h"
 #include "clattn_layers.h"
 #include "support/merge_two.h"
 #include "support/small_cache.h"
@@ -208,17 +209,23 @@ struct refused {
     cl_command_queue queue;
 };
 
-static clattn_status refuse_forward(const struct refused *r, cl_event *done)
-{
-    const clattn_tensors none = CLATTN_TENSORS_INIT;
-    return clattn_enqueue_forward(r->plan, r->queue, NULL, &none, 0, NULL, done);
-}
-
-static clattn_status refuse_host(const struct refused *r, cl_event *done)
-{
-    const clattn_host_tensors none = CLATTN_HOST_TENSORS_INIT;
-    return clattn_enqueue_host(r->plan, r->queue, NULL, &none, 0, NULL, done);
-}
+/* A call that is given nothing. */
+#define REFUSED(name, tensors, defaults, call)                                                                         \
+    static clattn_status name(const struct refused *r, cl_event *done)                                                 \
+    {                                                                                                                  \
+        const tensors none = defaults;                                                                                 \
+        return call;                                                                                                   \
+    }
+REFUSED(refuse_forward, clattn_tensors, CLATTN_TENSORS_INIT,
+        clattn_enqueue_forward(r->plan, r->queue, NULL, &none, 0, NULL, done))
+REFUSED(refuse_host, clattn_host_tensors, CLATTN_HOST_TENSORS_INIT,
+        clattn_enqueue_host(r->plan, r->queue, NULL, &none, 0, NULL, done))
+REFUSED(refuse_block_mask, clattn_tensors, CLATTN_TENSORS_INIT,
+        clattn_enqueue_block_mask(r->plan, r->queue, NULL, &none, 0, NULL, done))
+REFUSED(refuse_rotary, clattn_rotary_tensors, CLATTN_ROTARY_TENSORS_INIT,
+        clattn_enqueue_rotary(r->rotary, r->queue, NULL, &none, 0, NULL, done))
+REFUSED(refuse_append, clattn_append_tensors, CLATTN_APPEND_TENSORS_INIT,
+        clattn_enqueue_append(r->append, r->queue, NULL, &none, 0, NULL, done))
 
 static clattn_status refuse_backward(const struct refused *r, cl_event *done)
 {
@@ -260,22 +267,11 @@ static clattn_status refuse_additive_backward(const struct refused *r, cl_event 
     return clattn_additive_backward_enqueue(r->additive_backward, r->queue, &none, &no_gradients, 0, NULL, done);
 }
 
-static clattn_status refuse_rotary(const struct refused *r, cl_event *done)
-{
-    const clattn_rotary_tensors none = CLATTN_ROTARY_TENSORS_INIT;
-    return clattn_enqueue_rotary(r->rotary, r->queue, NULL, &none, 0, NULL, done);
-}
-
-static clattn_status refuse_append(const struct refused *r, cl_event *done)
-{
-    const clattn_append_tensors none = CLATTN_APPEND_TENSORS_INIT;
-    return clattn_enqueue_append(r->append, r->queue, NULL, &none, 0, NULL, done);
-}
-
-static clattn_status refuse_block_mask(const struct refused *r, cl_event *done)
+static clattn_status refuse_key_sums(const struct refused *r, cl_event *done)
 {
     const clattn_tensors none = CLATTN_TENSORS_INIT;
-    return clattn_enqueue_block_mask(r->plan, r->queue, NULL, &none, 0, NULL, done);
+    const clattn_key_sums no_sums = CLATTN_KEY_SUMS_INIT;
+    return clattn_enqueue_key_sums(r->plan, r->queue, NULL, &none, &no_sums, 0, NULL, done);
 }
 
 static void create_objects(struct refused *r)
@@ -324,6 +320,7 @@ START_TEST(test_event_of_a_refused_call)
                   { "clattn_additive_backward_enqueue", refuse_additive_backward },
                   { "clattn_enqueue_rotary", refuse_rotary },
                   { "clattn_enqueue_block_mask", refuse_block_mask },
+                  { "clattn_enqueue_key_sums", refuse_key_sums },
                   { "clattn_enqueue_append", refuse_append } };
     struct refused whole;
     create_objects(&whole);

@@ -103,6 +103,39 @@ static void schedule(void)
     clattn_ring_destroy(ring);
 }
 
+static void sums_of_weights(clattn_context *context, cl_command_queue queue, cl_mem in, cl_mem lse, cl_mem out)
+{
+    clattn_problem forward;
+    clattn_key_sums_problem problem;
+    clattn_host_tensors host;
+    clattn_host_key_sums host_sums;
+    clattn_tensors tensors;
+    clattn_key_sums sums;
+    clattn_plan *plan = NULL;
+    float sum[2], no_lse[2] = { 0, 0 };
+    clattn_problem_init(&forward, sizeof(forward));
+    clattn_key_sums_problem_init(&problem, sizeof(problem));
+    clattn_host_tensors_init(&host, sizeof(host));
+    clattn_host_key_sums_init(&host_sums, sizeof(host_sums));
+    clattn_tensors_init(&tensors, sizeof(tensors));
+    clattn_key_sums_init(&sums, sizeof(sums));
+    forward.query_len = forward.key_len = forward.head_dim = 2;
+    problem.forward = &forward;
+    host.query = host.key = host_tensor(data);
+    host.lse = host_tensor(no_lse);
+    host.lse.stride[2] = 1;
+    host_sums.key_sums = host_tensor(sum);
+    TRY(clattn_reference_key_sums(&problem, NULL, &host, &host_sums), problem, "problem of sums");
+    TRY(clattn_key_sums_host(context, &problem, NULL, &host, &host_sums), host_sums, "host sums");
+    expect(clattn_key_sums_plan_create(context, &problem, &plan), CLATTN_OK, "plan of sums");
+    tensors.query = tensors.key = device_tensor(in, 2);
+    tensors.lse = device_tensor(lse, 1);
+    sums.key_sums = device_tensor(out, 2);
+    TRY(clattn_enqueue_key_sums(plan, queue, NULL, &tensors, &sums, 0, NULL, NULL), sums, "sums");
+    clFinish(queue);
+    clattn_plan_destroy(plan);
+}
+
 static void backward(clattn_context *context, cl_command_queue queue, cl_mem in, cl_mem lse, cl_mem out)
 {
     clattn_problem forward;
@@ -293,6 +326,7 @@ int main(void)
     schedule();
     attention_on_device(context, clattn_context_queue(context), in, out, lse);
     backward(context, clattn_context_queue(context), in, lse, out);
+    sums_of_weights(context, clattn_context_queue(context), in, lse, out);
     layer_gradients(context, clattn_context_queue(context), in, out);
     additive_gradients(context, clattn_context_queue(context), in, out);
     layers(context, clattn_context_queue(context), in, out);

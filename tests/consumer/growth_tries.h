@@ -6,6 +6,7 @@
 #include <clattn_cache.h>
 #include <clattn_code.h>
 #include <clattn_costs.h>
+#include <clattn_key_sums.h>
 #include <clattn_layers.h>
 #include <clattn_ring.h>
 

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "operation/backward.h"
+#include "operation/key_sums.h"
 #include "support/device_options.h"
 #include "support/merge_two.h"
 #include "support/small_calls.h"
@@ -199,10 +200,10 @@ static int print_strategies_here(void)
     return 0;
 }
 
-static int print_gradients(void)
+static int print_strategies_of(const struct operation *operation)
 {
     const char *strategy;
-    for (size_t s = 0; (strategy = strategy_of_operation(&operation_backward, s)); ++s) {
+    for (size_t s = 0; (strategy = strategy_of_operation(operation, s)); ++s) {
         printf("%s\n", strategy);
     }
     return 0;
@@ -225,7 +226,10 @@ int main(int argc, char **argv)
         return print_strategies_here();
     }
     if (argc == 2 && strcmp(argv[1], "--gradients") == 0) {
-        return print_gradients();
+        return print_strategies_of(&operation_backward);
+    }
+    if (argc == 2 && strcmp(argv[1], "--key-sums") == 0) {
+        return print_strategies_of(&operation_key_sums);
     }
     if (argc == 2 && strcmp(argv[1], "--is-pocl") == 0) {
         return is_pocl() ? 0 : 1;

@@ -14,6 +14,7 @@
 #include "cl/backward_simd/backward_simd_layout.h"
 #include "cl/cache/append_params.h"
 #include "cl/forward/forward_params.h"
+#include "cl/key_sums/key_sums_params.h"
 #include "cl/layers/additive_params.h"
 #include "cl/layers/layer_matrix_params.h"
 #include "cl/layers/merge_params.h"
@@ -43,6 +44,7 @@ struct row {
 #define INPUT_PLACE(field) FIELD(clattn_input_place, field)
 #define GRADIENT_PLACE(field) FIELD(clattn_place, field)
 #define PLACES(field) FIELD(clattn_backward_places, field)
+#define KEY_SUMS(field) FIELD(clattn_key_sums_places, field)
 #define RECTANGLES(field) FIELD(clattn_rectangles, field)
 #define RESTS(field) FIELD(clattn_rests, field)
 #define SUMS(field) FIELD(clattn_sums, field)
@@ -118,6 +120,8 @@ static const struct row rows[] = {
     STRUCT(clattn_input_place) INPUT_PLACE(stride) INPUT_PLACE(offset)
     STRUCT(clattn_place) GRADIENT_PLACE(stride) GRADIENT_PLACE(offset) GRADIENT_PLACE(type) GRADIENT_PLACE(accumulate)
     STRUCT(clattn_backward_places) PLACES(dout) PLACES(dlse) PLACES(gradient)
+    STRUCT(clattn_key_sums_places) KEY_SUMS(sums_offset) KEY_SUMS(sums_stride) KEY_SUMS(max_offset)
+    KEY_SUMS(max_stride) KEY_SUMS(last_rows) KEY_SUMS(unused)
 
     STRUCT(clattn_rectangles) RECTANGLES(dquery_at) RECTANGLES(dkey_at) RECTANGLES(dvalue_at) RECTANGLES(row_sums_at)
     RECTANGLES(first_group) RECTANGLES(groups) RECTANGLES(first_row) RECTANGLES(rows)

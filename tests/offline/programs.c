@@ -16,6 +16,7 @@
 #include "../../tools/lesson/kernels.h"
 #include "clattn_backward.h"
 #include "clattn_cache.h"
+#include "clattn_key_sums.h"
 #include "clattn_layers.h"
 #include "null_driver.h"
 #include "plan/ladder.h"
@@ -24,50 +25,7 @@
 #include "program/context.h"
 #include "program/program.h"
 #include "support/merge_two.h"
-
-/* What is being planned, for the lines. */
-static struct {
-    const struct null_device *device;
-    const char *folder, *problem, *bar;
-    clattn_type type;
-    int written; /* programs */
-} now;
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "programs: %s, %s %s: %s\n", what, now.problem ? now.problem : "", clattn_type_name(now.type),
-            clattn_last_error());
-    exit(1);
-}
-
-static void write_text(int number, const char *suffix, const char *text)
-{
-    char path[4096];
-    snprintf(path, sizeof(path), "%s/%03d.%s", now.folder, number, suffix);
-    FILE *stream = fopen(path, "w");
-    if (!stream || fputs(text, stream) < 0 || fclose(stream) != 0) {
-        perror(path);
-        exit(1);
-    }
-}
-
-static void take(const struct null_kernel *kernel)
-{
-    if (kernel->program > now.written) {
-        now.written = kernel->program;
-        write_text(kernel->program, "cl", kernel->source);
-        write_text(kernel->program, "options", kernel->options);
-    }
-    printf("%03d %s %s %s %s %s\n", kernel->program, kernel->name, kernel->file, now.problem,
-           clattn_type_name(now.type), now.bar);
-}
-
-static void begin(const char *problem, clattn_type type, const char *bar)
-{
-    now.problem = problem;
-    now.type = type;
-    now.bar = bar;
-}
+#include "taken.h"
 
 static void plan(clattn_context *context, const struct problem_row *row, clattn_type type)
 {
@@ -273,6 +231,26 @@ static void plan_plain_gradients(clattn_context *context, clattn_type type)
     }
 }
 
+/* Sums of weights and largest logits: by the best strategy, and by the definition. */
+static void plan_key_sums(clattn_context *context, clattn_type type)
+{
+    static const char *const strategies[] = { NULL, "plain" };
+    static const char *const names[] = { "key-sums-d64", "key-sums-any" };
+    const clattn_problem forward = attention_of(type, 64);
+    for (size_t i = 0; i < sizeof(strategies) / sizeof(strategies[0]); ++i) {
+        clattn_key_sums_problem problem = CLATTN_KEY_SUMS_PROBLEM_INIT;
+        clattn_plan *plan;
+        problem.forward = &forward;
+        problem.outputs = CLATTN_KEY_SUMS | CLATTN_MAX_LOGIT;
+        problem.strategy = strategies[i];
+        begin(names[i], type, i == 0 ? "spills" : "builds");
+        if (clattn_key_sums_plan_create(context, &problem, &plan) != CLATTN_OK) {
+            fail("sums of weights");
+        }
+        clattn_plan_destroy(plan);
+    }
+}
+
 /* A mask of blocks, with a text, and what makes it. */
 static void plan_blocks(clattn_context *context, clattn_problem problem)
 {
@@ -360,6 +338,7 @@ static void plan_layers(clattn_context *context)
         plan_gradients(context, "gradients-d64", type, 64);
         plan_gradients(context, "gradients-d128", type, 128);
         plan_plain_gradients(context, type);
+        plan_key_sums(context, type);
         plan_text(context, type);
         plan_layer_gradients(context, type);
         plan_additive_gradients(context, type);

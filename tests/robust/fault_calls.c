@@ -76,6 +76,7 @@ DO(static, do_mha, layer_calls_mha(&life->layers, life->queues[IN_ORDER], &done)
 DO(static, do_additive, layer_calls_additive(&life->layers, life->queues[IN_ORDER], &done))
 DO(static, do_rotary, small_cache_rotary(&life->cache, life->queues[IN_ORDER], &done))
 DO(static, do_block_mask, small_cache_block_mask(&life->cache, life->queues[IN_ORDER], &done))
+DO(static, do_key_sums, small_cache_key_sums(&life->cache, life->queues[IN_ORDER], &done))
 DO(static, do_append, small_cache_append(&life->cache, life->queues[IN_ORDER], &done))
 DO(static, do_backward, layer_calls_backward(&life->layers, life->queues[IN_ORDER], &done))
 DO(static, do_mha_backward, layer_calls_mha_backward(&life->layers, life->queues[IN_ORDER], &done))
@@ -137,6 +138,7 @@ const struct fault_step fault_steps[] = {
     { "clattn_additive_enqueue", do_additive, NEEDS_LAYERS, 0, 0, 0, 0 },
     { "clattn_enqueue_rotary", do_rotary, NEEDS_LAYERS, 0, 0, 0, 0 },
     { "clattn_enqueue_block_mask", do_block_mask, NEEDS_LAYERS, 0, 0, 0, 0 },
+    { "clattn_enqueue_key_sums", do_key_sums, NEEDS_LAYERS, 0, 0, 0, 0 },
     { "clattn_enqueue_append", do_append, NEEDS_LAYERS, 0, 0, 0, 0 },
     { "clattn_enqueue_backward", do_backward, NEEDS_LAYERS, 0, 0, 0, 0 },
     { "clattn_mha_backward_enqueue", do_mha_backward, NEEDS_LAYERS, 0, 0, 0, 0 },

@@ -36,6 +36,8 @@ libclattn_test_la_SOURCES = \
 	tests/support/case_codes.h \
 	tests/support/case_formulas.c \
 	tests/support/case_formulas.h \
+	tests/support/case_key_sums.c \
+	tests/support/case_key_sums.h \
 	tests/support/case_layout.c \
 	tests/support/case_layout.h \
 	tests/support/case_list.c \

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "clattn_code.h"
+#include "clattn_key_sums.h"
 
 enum { ROWS = 2, COLUMNS = 2, BYTES = 64 };
 
@@ -35,12 +36,25 @@ static clattn_status block_mask_plan(clattn_context *context, clattn_plan **plan
     return clattn_block_mask_plan_create(context, &problem, plan);
 }
 
+static clattn_status key_sums_plan(clattn_context *context, clattn_plan **plan)
+{
+    clattn_key_sums_problem problem = CLATTN_KEY_SUMS_PROBLEM_INIT;
+    clattn_problem forward = CLATTN_PROBLEM_INIT;
+    forward.query_len = forward.key_len = ROWS;
+    forward.head_dim = COLUMNS;
+    problem.forward = &forward;
+    problem.outputs = CLATTN_KEY_SUMS | CLATTN_MAX_LOGIT;
+    problem.strategy = "plain";
+    return clattn_key_sums_plan_create(context, &problem, plan);
+}
+
 int small_cache_create(struct small_cache *cache, clattn_context *context)
 {
     static const float zeros[BYTES / sizeof(float)];
     memset(cache, 0, sizeof(*cache));
     if (small_cache_plans(context, &cache->rotary, &cache->append) != CLATTN_OK ||
-        block_mask_plan(context, &cache->block_mask) != CLATTN_OK) {
+        block_mask_plan(context, &cache->block_mask) != CLATTN_OK ||
+        key_sums_plan(context, &cache->key_sums) != CLATTN_OK) {
         return 0;
     }
     cache->zeros = clCreateBuffer(clattn_context_cl(context), CL_MEM_READ_WRITE, BYTES, NULL, NULL);
@@ -58,6 +72,7 @@ void small_cache_release(struct small_cache *cache)
     clattn_plan_destroy(cache->rotary);
     clattn_plan_destroy(cache->append);
     clattn_plan_destroy(cache->block_mask);
+    clattn_plan_destroy(cache->key_sums);
     for (size_t i = 0; i < sizeof(buffers) / sizeof(buffers[0]); ++i) {
         if (buffers[i]) {
             clReleaseMemObject(buffers[i]);
@@ -80,6 +95,18 @@ clattn_status small_cache_block_mask(const struct small_cache *cache, cl_command
     clattn_tensors tensors = CLATTN_TENSORS_INIT;
     tensors.block_mask = clattn_tensor_bhsd(cache->results[0], 1, ROWS, ROWS);
     return clattn_enqueue_block_mask(cache->block_mask, queue, NULL, &tensors, 0, NULL, done);
+}
+
+clattn_status small_cache_key_sums(const struct small_cache *cache, cl_command_queue queue, cl_event *done)
+{
+    clattn_tensors tensors = CLATTN_TENSORS_INIT;
+    clattn_key_sums sums = CLATTN_KEY_SUMS_INIT;
+    tensors.query = tensors.key = clattn_tensor_bhsd(cache->zeros, 1, ROWS, COLUMNS);
+    tensors.lse = clattn_tensor_bhsd(cache->zeros, 1, ROWS, 1);
+    sums.workspace = cache->results[0];
+    sums.key_sums = clattn_tensor_bhsd(cache->results[1], 1, 1, ROWS);
+    sums.max_logit = clattn_tensor_bhsd(cache->results[2], 1, 1, 1);
+    return clattn_enqueue_key_sums(cache->key_sums, queue, NULL, &tensors, &sums, 0, NULL, done);
 }
 
 clattn_status small_cache_append(const struct small_cache *cache, cl_command_queue queue, cl_event *done)
