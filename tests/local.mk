@@ -87,8 +87,7 @@ test_programs = \
 	tests/unit/environment \
 	tests/unit/gpu_choices \
 	tests/unit/gradients \
-	tests/unit/half \
-	tests/unit/host_regions \
+	tests/unit/half tests/unit/host_regions \
 	tests/unit/host_sharing \
 	tests/unit/kernel_source \
 	tests/unit/launch_parts \

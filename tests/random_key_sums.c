@@ -253,10 +253,10 @@ static void run_strategy(struct run *run, struct sums_call *call, uint64_t index
     if (status != CLATTN_OK) {
         snprintf(text, sizeof(text), "%s: %s", clattn_status_name(status), clattn_last_error());
     } else {
-        const double sums = need_of_output(call, 0, call->keys, call->expected.sums, call->expected.sum_units, text,
-                                           sizeof(text));
-        const double largest = need_of_output(call, 1, 1, call->expected.largest, call->expected.largest_units, text,
-                                              sizeof(text));
+        const double sums =
+            need_of_output(call, 0, call->keys, call->expected.sums, call->expected.sum_units, text, sizeof(text));
+        const double largest =
+            need_of_output(call, 1, 1, call->expected.largest, call->expected.largest_units, text, sizeof(text));
         run->c[s][0] = fmax(run->c[s][0], sums);
         run->c[s][1] = fmax(run->c[s][1], largest);
         if (!*text && test_call_input_hash(&call->test) != inputs) {

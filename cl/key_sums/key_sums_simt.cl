@@ -13,8 +13,9 @@
 #include "simt/total.clh"
 #include "key_sums/rows.clh"
 
-#if 2 * ITEMS_Y * TILE_KEYS > STAGE
-#error "the end has sums and maxima of all work-items in the stage"
+#define SCORES SIMT_WEIGHTS(TILE_ROWS, TILE_KEYS)
+#if ITEMS_Y * TILE_KEYS > STAGE || ITEMS_Y * TILE_KEYS > SCORES
+#error "in the end the stage has sums of all work-items, and the tile of scores has maxima"
 #endif
 
 /* What a work-item has of each of its keys. */
@@ -88,9 +89,9 @@ INLINE void take_logits(const clattn_params *p, const attention_buffers *in, con
 
 /* What the work-items of a key have becomes the key's. */
 INLINE void store_keys(const clattn_params *p, const clattn_key_sums_places *places, const place *at, int from,
-                       const key_totals *totals, __local REAL *stage, __global REAL *key_sums, __global REAL *maxima)
+                       const key_totals *totals, __local REAL *stage, __local REAL *largest, __global REAL *key_sums,
+                       __global REAL *maxima)
 {
-    __local REAL *largest = stage + ITEMS_Y * TILE_KEYS;
     const int b = at->rows.b, h = at->rows.h;
     FOR_KEYS {
         const int cell = at->y * TILE_KEYS + ITEM_KEY(at->x, n);
@@ -117,7 +118,7 @@ __kernel WORK_GROUP LEAST_SUB_GROUP void key_sums_simt(KEY_SUMS_ARGUMENTS, int f
 {
     ATTENTION_INPUTS(p, in);
     __local REAL stage[STAGE] __attribute__((aligned(LOCAL_ALIGNMENT)));
-    __local REAL scores_tile[SIMT_WEIGHTS(TILE_ROWS, TILE_KEYS)] __attribute__((aligned(LOCAL_ALIGNMENT)));
+    __local REAL scores[SCORES] __attribute__((aligned(LOCAL_ALIGNMENT)));
     const int plane = first_plane + (int)get_group_id(2), from = first_key + (int)get_group_id(0) * TILE_KEYS;
     place at;
     at.rows.b = plane / p->query_heads;
@@ -156,9 +157,9 @@ __kernel WORK_GROUP LEAST_SUB_GROUP void key_sums_simt(KEY_SUMS_ARGUMENTS, int f
                 end_column_run(away, column < COLUMN_RUN, column + SIMT_DEPTH >= p->head_dim, score, &runs_of_columns);
             }
         }
-        finish_tile(p, &in, &at, from, scores_tile, 0, score, &seen);
+        finish_tile(p, &in, &at, from, scores, 0, score, &seen);
         take_logits(p, &in, &at, row >= first_summed, score, &totals);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    store_keys(p, &places, &at, from, &totals, stage, key_sums, maxima);
+    store_keys(p, &places, &at, from, &totals, stage, scores, key_sums, maxima);
 }

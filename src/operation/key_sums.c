@@ -16,8 +16,7 @@ static const struct tensor_row tensor_rows[KEY_SUMS_TENSOR_COUNT] = {
 #define TEXT_ROW(number) CODE_ROW(number),
 #define POOL_ROW(id, name_, field, axes, element, pool)                                                                \
     TENSOR_ROW(field, axes, element, IN, POOL, clattn_tensors, clattn_host_tensors, clattn_pools),
-#define OWN_ROW(field, axes)                                                                                           \
-    PLACED_ROW(field, axes, WEIGHTS, OUT, STRIDED, clattn_key_sums, clattn_host_key_sums)
+#define OWN_ROW(field, axes) PLACED_ROW(field, axes, WEIGHTS, OUT, STRIDED, clattn_key_sums, clattn_host_key_sums)
     CLATTN_FORWARD_TENSORS(FORWARD_ROW) CLATTN_CODE_TENSORS(TEXT_ROW) CLATTN_POOL_TENSORS(POOL_ROW)
         OWN_ROW(key_sums, (BATCH, QUERY_HEADS, ONE, KEY_LEN)),
     OWN_ROW(max_logit, (BATCH, QUERY_HEADS, ONE, ONE)),
@@ -73,6 +72,7 @@ static void leave_values(struct key_sums_problem *k)
     p->value_scale_rows = p->value_scale_columns = 0;
     p->head_dim_v = 1;
     p->value_in_key = 0;
+    p->sinks_type = CLATTN_FLOAT32;
     p->dropout = 0;
     p->allow_tf32 = 0;
     p->allow_rounded_weights = 0;

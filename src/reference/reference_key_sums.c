@@ -82,11 +82,11 @@ static void add_row(struct work *w)
     const struct any_problem *any = &w->problem->attention.any;
     const struct tensor_place *lse_place = &w->call->operands.tensor[TENSOR_LSE];
     const int64_t row = w->sequence.query_row + w->i;
-    const int is_summed =
-        key_sums_wants(any, CLATTN_KEY_SUMS) && w->i >= key_sums_first_row(any, w->sequence.query_len);
-    const double lse = is_summed ? type_load(CLATTN_FLOAT32, lse_place->data,
-                                             place_index(lse_place, pack_of(w), w->h, row, 0))
-                                 : -INFINITY;
+    const int is_summed = key_sums_wants(any, CLATTN_KEY_SUMS) &&
+                          w->i >= key_sums_first_row(any, w->sequence.query_len);
+    const double lse =
+        is_summed ? type_load(CLATTN_FLOAT32, lse_place->data, place_index(lse_place, pack_of(w), w->h, row, 0))
+                  : -INFINITY;
     const double root = sqrt((double)w->problem->attention.p.head_dim);
     load_row(w->call, TENSOR_QUERY, pack_of(w), w->h, row, w->problem->attention.p.head_dim, w->query);
     for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {

@@ -39,8 +39,7 @@ int key_sums_is_served(struct ask *ask)
 double key_sums_rows(const struct ask *ask)
 {
     const int64_t rows = attention_problem(ask->problem)->p.query_len;
-    const int64_t first =
-        key_sums_wants(ask->problem, CLATTN_MAX_LOGIT) ? 0 : key_sums_first_row(ask->problem, rows);
+    const int64_t first = key_sums_wants(ask->problem, CLATTN_MAX_LOGIT) ? 0 : key_sums_first_row(ask->problem, rows);
     return (double)(rows - first);
 }
 
@@ -52,8 +51,7 @@ static int64_t parts_of(int64_t count)
 clattn_status key_sums_measure(struct clattn_plan *plan, int64_t parts)
 {
     const clattn_problem *p = &attention_problem(plan->problem)->p;
-    const int64_t factors[] = { p->batch, p->query_heads, parts + parts_of(parts),
-                                p->type == CLATTN_FLOAT64 ? 8 : 4 };
+    const int64_t factors[] = { p->batch, p->query_heads, parts + parts_of(parts), p->type == CLATTN_FLOAT64 ? 8 : 4 };
     const int64_t bytes = product_of_extents(factors, 4);
     if (!key_sums_wants(plan->problem, CLATTN_MAX_LOGIT)) {
         return CLATTN_OK;
@@ -77,8 +75,7 @@ clattn_status key_sums_build_largest(struct ask *ask, struct kernel **kernel)
         return CLATTN_OK;
     }
     append_type_options(attention_problem(ask->problem), &options);
-    const clattn_status status =
-        ask_kernel(ask, "key_sums/largest_logit.cl", &options, "largest_logit", kernel, NULL);
+    const clattn_status status = ask_kernel(ask, "key_sums/largest_logit.cl", &options, "largest_logit", kernel, NULL);
     text_free(&options);
     return status;
 }
@@ -96,9 +93,14 @@ clattn_status key_sums_largest(const struct key_sums_call *call, struct kernel *
         const size_t local[3] = { 1, 1, 1 };
         const size_t global[3] = { (size_t)parts, 1, (size_t)planes };
         const struct launch_argument arguments[] = {
-            ARGUMENT(call->places), ARGUMENT(call->operands->workspace),
+            ARGUMENT(call->places),
+            ARGUMENT(call->operands->workspace),
             ARGUMENT(call->operands->tensor[SUMS_MAX_LOGIT].buffer),
-            ARGUMENT(from_at), ARGUMENT(to_at), ARGUMENT(cl_count), ARGUMENT(cl_parts), ARGUMENT(heads),
+            ARGUMENT(from_at),
+            ARGUMENT(to_at),
+            ARGUMENT(cl_count),
+            ARGUMENT(cl_parts),
+            ARGUMENT(heads),
         };
         if (parts == 1) {
             chain_final(chain);

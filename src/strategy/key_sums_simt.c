@@ -50,8 +50,7 @@ static struct work work(struct ask *ask)
     if (!tile) {
         return WORK_UNKNOWN;
     }
-    const double tiles =
-        (double)p->batch * (double)p->query_heads * (double)ceil_div(p->key_len, tile->tile.keys);
+    const double tiles = (double)p->batch * (double)p->query_heads * (double)ceil_div(p->key_len, tile->tile.keys);
     return (struct work){ .rate = ask->context->device.device_class == DEVICE_GPU ? RATE_SIMT : RATE_SIMT_OFF_GPU,
                           .multiply_adds = tiles * tile_work(tile, key_sums_rows(ask)) };
 }
@@ -95,9 +94,8 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     key_sums_call_of(plan, operands, &call);
     const clattn_params *p = &call.given.params;
     const double work_most = SIMT_LAUNCH_WORK_PER_UNIT * (double)plan->context->device.compute_units;
-    struct launch_part part =
-        launch_parts(ceil_div(p->key_len, tile->keys), (int64_t)p->batch * p->query_heads,
-                     work_most / tile_work(&state->shape.of, (double)p->query_len));
+    struct launch_part part = launch_parts(ceil_div(p->key_len, tile->keys), (int64_t)p->batch * p->query_heads,
+                                           work_most / tile_work(&state->shape.of, (double)p->query_len));
     clattn_status status = CLATTN_OK;
     while (status == CLATTN_OK && launch_next(&part)) {
         const cl_int first_key = (cl_int)(part.first * tile->keys), first_plane = (cl_int)part.first_plane;

@@ -145,6 +145,7 @@ static char *kernel_text(void)
     struct text text = TEXT_INIT;
     text_append(&text, "#include \"layers/additive_params.h\"\n#include \"cache/append_params.h\"\n"
                        "#include \"backward/backward_params.h\"\n#include \"backward_simd/backward_simd_layout.h\"\n"
+                       "#include \"key_sums/key_sums_params.h\"\n"
                        "#include \"backward_gpu/backward_owner_layout.h\"\n"
                        "#include \"forward/forward_params.h\"\n#include \"layers/layer_matrix_params.h\"\n"
                        "#include \"layers/merge_params.h\"\n"

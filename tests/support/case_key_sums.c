@@ -63,9 +63,8 @@ static int solve(clattn_context *context, const char *to, const struct attention
     if (problem.outputs & CLATTN_MAX_LOGIT) {
         sums.max_logit = clattn_host_tensor_bhsd(max_logit->data, heads, 1, 1);
     }
-    const clattn_status status =
-        context ? clattn_key_sums_host(context, &problem, &c->values, &c->tensors, &sums)
-                : clattn_reference_key_sums(&problem, &c->values, &c->tensors, &sums);
+    const clattn_status status = context ? clattn_key_sums_host(context, &problem, &c->values, &c->tensors, &sums)
+                                         : clattn_reference_key_sums(&problem, &c->values, &c->tensors, &sums);
     if (status == CLATTN_UNSUPPORTED && problem.strategy) {
         return 0;
     }
