@@ -376,7 +376,7 @@ EXTRA_DIST += \
 	tests/limited \
 	tests/long \
 	tests/mutants.txt \
-	tests/mutants_host.txt \
+	tests/mutants_host.txt tests/mutants_ranks.txt \
 	tests/mutate \
 	tests/mutate_self_check.py \
 	tests/races-of-others.txt \
