@@ -220,8 +220,8 @@ typedef struct clattn_append_problem {
     int64_t page_size, pages; /* of a pool; 0: the cache is dense */
     int64_t ring, pinned;     /* rows of a ring, <= capacity, and those at its beginning that stay; 0: none */
     int64_t first_column, columns, positions;
-    int64_t key_scale_rows, key_scale_columns; /* rows, as they are stored, and columns that share a scale; 0: all. Of
-                                                * u8 and u4 one row; mxfp8, mxfp4 and nvfp4 say both themselves: 0 */
+    int64_t key_scale_rows, key_scale_columns; /* rows, as they are stored, and columns that share a scale; 0: all.
+                                                * u8 and u4: one row; mxfp8, mxfp4 and nvfp4 say both themselves: 0 */
     int64_t value_scale_rows, value_scale_columns;
     uint32_t features; /* CLATTN_WITH_STARTS or CLATTN_WITH_SLOTS; CLATTN_WITH_ROTARY, with what it needs to know where
                         * rows stand: starts, CLATTN_WITH_POSITIONS or CLATTN_WITH_TOKEN_TABLES; CLATTN_WITH_PAGES and

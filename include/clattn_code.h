@@ -110,8 +110,9 @@ typedef struct clattn_user_code {
     int32_t unused;                /* 0 */
     const char *scalars[8]; /* names; values are clattn_call.code_scalars, of which no new one compiles anything */
 
-    /* Those functions for clattn_reference_forward and _backward and the self-check, which compute with no device;
-     * NULL: they refuse the problem, or leave the plan unchecked. May be called from any thread that makes plans. */
+    /* The text's functions in C, for clattn_reference_forward and _backward and the self-check, which compute with no
+     * device; NULL: they refuse the problem, or leave the plan unchecked. May be called from any thread that makes
+     * plans. */
     clattn_score_callback *score, *score_slope;
     clattn_mask_callback *mask;
     void *context; /* for callbacks */

@@ -194,7 +194,7 @@ CLATTN_API clattn_status clattn_kernel_times_get(clattn_kernel_times *times, uin
 /* Forgets them; the next call is number 0. While no other thread enqueues on the queue or asks for times. */
 CLATTN_API void clattn_kernel_times_clear(clattn_kernel_times *times);
 
-/* The same, for good; before its context is destroyed. NULL is allowed. */
+/* Forgets them for good and frees the object; before its context is destroyed. NULL is allowed. */
 CLATTN_API void clattn_kernel_times_destroy(clattn_kernel_times *times);
 
 #ifdef __cplusplus

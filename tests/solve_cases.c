@@ -94,7 +94,7 @@ static int compute(const struct options *options, clattn_context *context, struc
     return 0;
 }
 
-/* The same. */
+/* 0, -1, or 1: the named strategy declines the case of attention. */
 static int solve_attention(const struct options *options, clattn_context *context, const char *from, const char *to,
                            struct failure *failure)
 {
@@ -129,7 +129,7 @@ static const struct {
     { "append", case_append_solve },
 };
 
-/* The same. */
+/* 0, -1, or 1: the named strategy declines the case. */
 static int solve(const struct options *options, clattn_context *context, const char *name, struct failure *failure)
 {
     char from[PATH_BYTES], to[PATH_BYTES];

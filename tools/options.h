@@ -68,7 +68,7 @@ int option_choice(const struct options *options, enum option_id id, int *index, 
 int option_integers(const struct options *options, enum option_id id, int64_t *values, size_t capacity, size_t *n,
                     struct failure *failure);
 
-/* The same, as many as there are, as an int64 tensor that the caller frees. */
+/* "3,-1,7" as an int64 tensor of as many integers as there are, which the caller frees. */
 int option_integer_tensor(const struct options *options, enum option_id id, struct tensor *tensor,
                           struct failure *failure);
 

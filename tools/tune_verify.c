@@ -7,7 +7,7 @@
 #include "tune.h"
 #include "tune_run.h"
 
-/* By another strategy: right by the reference. Else: the bits that are there without wisdom. */
+/* Results of another strategy must be right by the reference, all others the bits that are there without wisdom. */
 static int check_known(struct tune_run *run, const struct candidate *known, int has_strategy, int *is_right,
                        struct failure *failure)
 {

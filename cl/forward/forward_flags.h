@@ -27,10 +27,10 @@ enum clattn_flag {
     CLATTN_ALL_ASKED
 #undef FEATURE
 
-    /* Those that every strategy knows of. */
+    /* Flags that every strategy knows. */
 #define FEATURE(name, effect) | CLATTN_FLAG_##name
     CLATTN_FLAGS_OF_ALL = 0 CLATTN_FIELDS_OF_ALL(FIELD) CLATTN_TENSORS_OF_ALL(CLATTN_ASKED_BY),
-    /* Those of tensors that a program does not take: no problem has them that comes to it. */
+    /* Flags of tensors that a program does not take: no problem that comes to it has them. */
     CLATTN_FLAGS_LEFT = 0 CLATTN_LEFT_TENSORS(CLATTN_ASKED_BY),
 #undef FEATURE
 

@@ -85,7 +85,7 @@
     T(KEY_LISTS, key_lists, (BATCH, KV_HEADS, KEY_LIST_BLOCKS, KEY_LIST_KEYS), INT, IN, STRIDED,                       \
       FEATURE(KEY_LISTS, BOUNDS))
 
-/* Those that every strategy of attention, and of its gradients, knows of: its kernels read them, or it declines them in
+/* Tensors that every strategy of attention, and of its gradients, knows: its kernels read them, or it declines them in
  * a sentence of its own. */
 #define CLATTN_TENSORS_OF_ALL(T)                                                                                       \
     CLATTN_TENSORS_ALWAYS(T) CLATTN_TENSORS_LSE(T) CLATTN_TENSORS_PAIRS(T) CLATTN_TENSORS_ROWS(T)                      \

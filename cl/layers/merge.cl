@@ -56,7 +56,7 @@ __kernel void merge(const clattn_merge_params params, PARTIAL_OUT(0), PARTIAL_OU
         sum = row[MERGE_SUM];
         sum_rest = row[MERGE_SUM_REST];
     }
-    /* It rises by 1 at least, so that few rescales are all that leave a rounding. */
+    /* The largest lse rises by 1 at least, so that there are few rescales, each of which leaves a rounding. */
     top = top > before + 1 ? top : before;
     REAL factor = top == before ? (REAL)1 : exp(before - top);
     sum *= factor;

@@ -101,7 +101,8 @@ def gradients(query: Any, key: Any, value: Any, dout: Any, *, of: Iterable[str] 
     out, lse   what the forward call gave, with return_lse; computed again where None. They may be of more keys than
            these, as when parts of them are merged
 
-    The same to the last bit each time. Keys in pages and quantised ones have none. Raises as attention() does.
+    Results are the same to the last bit each time. Keys in pages and quantised ones have none. Raises as attention()
+    does.
     """
     if others:
         _refuse(others)

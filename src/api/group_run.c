@@ -26,7 +26,7 @@ static void *compute(void *argument)
     return NULL;
 }
 
-/* Those before the first run beside it; where no thread is to be had, after it. */
+/* The first job runs in this thread, the others beside it, or after it where no thread is to be had. */
 static void compute_all(struct job *jobs, size_t count)
 {
     for (size_t n = 1; n < count; ++n) {

@@ -9,7 +9,7 @@
 /* How many buffers `pages` pages take; 1 where there are none. */
 int pools_count(int64_t pages, int64_t pool_pages);
 
-/* Those of buffer `pool`; 0 behind the last. */
+/* How many pages buffer `pool` has; 0 behind the last. */
 int64_t pools_pages(int64_t pages, int64_t pool_pages, int pool);
 
 /* The rule on both, which are numbers that kernels can hold. */

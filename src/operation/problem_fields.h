@@ -50,7 +50,7 @@
     V(slopes_type)                                                                                                     \
     V(sinks_type)
 
-/* The same; A(field): an array. */
+/* Fields of a call, V(field); A(field): an array. */
 #define CALL_FIELDS(V, A)                                                                                              \
     V(query_len)                                                                                                       \
     V(key_len)                                                                                                         \

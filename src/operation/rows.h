@@ -58,8 +58,8 @@
 #define PLACE_ARRAY(params, name) .field = FIELD_ARRAY, .dense = 1, .is_apart = 1
 #define PLACE_TENSOR(params, name) .field = FIELD_TENSOR, .is_apart = 1
 
-/* In an operation: the public problem, as the field `p` of its own; a public struct of tensors, of so many rows. Of
- * types that have a GROWTH (base/growth.h). */
+/* In an operation: the public problem, as the field `p` of its own; a public struct of tensors, of so many rows. The
+ * types have a GROWTH (base/growth.h). */
 #define PROBLEM_OF(own, type)                                                                                          \
     .problem_bytes = sizeof(own), .given = GROWTH_OF(type), .given_at = offsetof(own, p),                              \
     .strategy_at = offsetof(own, p.strategy)

@@ -27,8 +27,8 @@ int ask_declines(struct ask *ask, const char *format, ...) CLATTN_PRINTF(2, 3);
 clattn_status ask_program(struct ask *ask, const char *file, const char *options, const char *name,
                           struct kernel **kernel);
 
-/* The same. *limit (NULL: not wanted) is lowered to the work-items of a work-group that
- * the device runs it with. */
+/* Gets a kernel as ask_program does, and lowers *limit (NULL: not wanted) to the work-items of a work-group that the
+ * device runs it with. */
 clattn_status ask_kernel(struct ask *ask, const char *file, const struct text *options, const char *name,
                          struct kernel **kernel, size_t *limit);
 

@@ -38,15 +38,15 @@ void append_block_mask_options(const struct problem *problem, struct text *optio
 /* Appends the types of slopes and sinks, where they are float64. */
 void append_head_type_options(const struct problem *problem, struct text *options);
 
-/* Both, and how large lists of keys are, behind "-D TYPE=1", and KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are
- * others. */
+/* Appends " -D TYPE=1", KEY_TYPE, VALUE_TYPE and OUT_TYPE where they are others, what the two above append, and how
+ * large lists of keys are, where there are such. */
 void append_type_options(const struct problem *problem, struct text *options);
 
 /* Appends how keys and values lie, but for their pages: " -D POOLS=2" in several buffers, " -D RING=1" in a ring that
  * turns, and how many rows and columns share a scale, where they have scales. */
 void append_storage_options(const struct problem *problem, struct text *options);
 
-/* The same, behind " -D PAGED=1 -D PAGE_SIZE=16" for keys and values in pages. */
+/* Appends " -D PAGED=1 -D PAGE_SIZE=16" for keys and values in pages, and what append_storage_options does. */
 void append_kv_options(const struct problem *problem, struct text *options);
 
 /* Appends what kernels that are made for one problem know of it: FLAGS, BIAS_TYPE, STRIDED_COLUMNS and head dims. */

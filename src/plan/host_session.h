@@ -50,8 +50,8 @@ clattn_status host_session_finish(struct host_session *session, cl_event done);
 /* Releases the buffers, of which OpenCL keeps what commands still use. */
 void host_session_release(struct host_session *session);
 
-/* The same; `status` is that of a call that was to be waited for: after a failure part of it may still be running on
- * host memory, and the queue is finished. */
+/* Releases the buffers behind a call that was to be waited for, whose status this is: after a failure part of it may
+ * still be running on host memory, and the queue is finished first. */
 void host_session_end(struct host_session *session, clattn_status status);
 
 /* What a session is for: something that enqueues its call on the device's operands. */

@@ -30,7 +30,7 @@ struct matrix_unit {
  * is no real one. */
 const struct matrix_unit *matrix_unit_find(struct ask *ask);
 
-/* That of NVIDIA's warpgroups (cl/wgmma/unit.clh), whose registers are those of a unit above. */
+/* The unit of NVIDIA's warpgroups (cl/wgmma/unit.clh), whose registers are those of a unit above. */
 const struct matrix_unit *warpgroup_unit_find(struct ask *ask);
 
 int matrix_unit_is_emulated(const struct matrix_unit *unit);

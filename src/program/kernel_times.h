@@ -18,7 +18,7 @@ clattn_status kernel_times_create(clattn_context *context, cl_command_queue queu
 void kernel_times_destroy(clattn_kernel_times *times);
 void kernel_times_clear(clattn_kernel_times *times);
 
-/* Those of a queue; NULL: nobody asked for them. */
+/* The times of a queue; NULL: nobody asked for them. */
 clattn_kernel_times *kernel_times_of(clattn_context *context, cl_command_queue queue);
 
 uint64_t kernel_times_count(clattn_kernel_times *times);

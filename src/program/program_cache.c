@@ -40,7 +40,7 @@ char *program_cache_folder(void)
     return named && named[0] ? program_folder_path(named, "") : default_cache_dir();
 }
 
-/* It was named, so it is not passed over in silence. */
+/* A folder that was named is not passed over in silence. */
 static clattn_status choose_binary_dir(const char *named, struct program_cache *cache)
 {
     if (program_folder_refusal()) {

@@ -5,7 +5,7 @@
 #include "clattn_costs.h"
 #include "program/context.h"
 
-/* Those that are built: programs, compiled, compile_ms. */
+/* Adds what programs cost that are built: programs, compiled, compile_ms. */
 void program_costs_add(clattn_context *context, clattn_context_costs *costs);
 
 /* Costs of program `index`, from 0 for the one that was done first; CLATTN_INVALID_ARGUMENT: there are not so many. */

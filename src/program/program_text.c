@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* That of PTX which names warpgroups' products and proxy fences. */
+/* The version of PTX that has warpgroups' products and proxy fences. */
 #define VERSION_MAJOR 8
 #define VERSION_MINOR 0
 

@@ -27,7 +27,7 @@ int64_t key_page(const struct problem *problem, const struct call *call, int64_t
 /* Whether key j is still in memory. */
 int key_is_kept(const struct problem *problem, const struct sequence *sequence, int64_t j);
 
-/* The same, and that it is in no hole. */
+/* Whether key j is still in memory, and in no hole of its pages. */
 int key_is_stored(const struct problem *problem, const struct call *call, const struct sequence *sequence, int64_t b,
                   int64_t kv_head, int64_t j);
 

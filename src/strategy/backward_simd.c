@@ -56,7 +56,7 @@ static struct work work(struct ask *ask)
 
 /* ---- parts ------------------------------------------------------------------------------------- */
 
-/* They decide bits of dquery, and so come from the head dims alone. */
+/* Sizes of blocks decide bits of dquery, and so come from the head dims alone. */
 static const struct blocks {
     int64_t columns; /* head_dim + head_dim_v, at most */
     int keys, rows;

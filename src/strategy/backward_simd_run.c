@@ -155,7 +155,7 @@ static clattn_status run_parts(const struct backward_run *r, const struct backwa
 
 /* ---- dbias where axes are summed ----------------------------------------------------------------- */
 
-/* This call's blocks of dbias, and parts of what each is the sum of, by its shape and strides alone. */
+/* How many blocks dbias has, and parts what each is the sum of, by dbias's shape and strides alone. */
 struct bias_parts {
     int64_t blocks, rows; /* rows: of a block */
     int64_t parts, elements;

@@ -35,7 +35,7 @@ void layer_test_refused(struct layer_test *test, clattn_status got, clattn_statu
 /* count + 1 elements, so that an empty array is a pointer too. */
 void *layer_test_normal(struct random *random, clattn_type type, int64_t count, double scale);
 
-/* The same, all NaN, for outputs in any type. */
+/* count + 1 elements of any type, all NaN, for outputs. */
 void *layer_test_poison(int64_t count);
 
 /* As a share of the largest value: rounding of a chain of float32 sums; for 16-bit storage, of its intermediates. */

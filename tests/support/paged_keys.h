@@ -8,10 +8,10 @@
  * shuffled pages, dense tables and one line for all, in one buffer and in three; whatever no sequence has is NaN. */
 int pages_keep_bits(struct exact *e, int64_t query_len, int64_t key_len);
 
-/* Likewise. Pages that are no page of the pool, against a mask that hides their keys. */
+/* 0, or -1 and e->what. Pages that are no page of the pool, against a mask that hides their keys. */
 int holes_are_a_mask(struct exact *e, int64_t query_len, int64_t key_len);
 
-/* Likewise, against the reference: a hole in the middle of a ring's window, which has gone around. */
+/* 0, or -1 and e->what. A hole in the middle of a ring's window, which has gone around, against the reference. */
 int holes_of_rings_hide(struct exact *e);
 
 #endif

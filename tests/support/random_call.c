@@ -121,8 +121,8 @@ static void random_options(struct random *random, clattn_problem *p, clattn_type
     p->allow_tf32 = p->type == CLATTN_FLOAT32 && random_chance(random, 0.5);
 }
 
-/* Drawn by themselves, so that the other draws stay. Half of the problems are the usual mixtures: a cache of 16 bits
- * under wider queries, and float32 out of 16-bit inputs. */
+/* Types of their own, drawn from another seed, as what the functions below draw is, so that the other draws stay. Half
+ * of the problems are the usual mixtures: a cache of 16 bits under wider queries, and float32 out of 16-bit inputs. */
 static void random_types(uint64_t seed, uint64_t index, clattn_problem *p)
 {
     struct random random = random_start(~seed, index);
@@ -139,7 +139,7 @@ static void random_types(uint64_t seed, uint64_t index, clattn_problem *p)
     p->out_type = kind < 0.25 ? CLATTN_FLOAT32 : kind < 0.5 ? p->type : own[2];
 }
 
-/* Likewise. Keys and values that are codes, each of a type of its own. */
+/* Keys and values that are codes, each of a type of its own. */
 static void random_codes(uint64_t seed, uint64_t index, clattn_problem *p)
 {
     static const int64_t shares[] = { 0, 0, 1, 1, 2, 16, 24, 32 };
@@ -165,7 +165,7 @@ static void random_codes(uint64_t seed, uint64_t index, clattn_problem *p)
     }
 }
 
-/* Likewise: with a window, which decides how many rows are kept. */
+/* A ring, with a window, which decides how many rows are kept. */
 static void random_ring(uint64_t seed, uint64_t index, clattn_problem *p)
 {
     struct random random = random_start(seed ^ 0x72696e67, index);
@@ -181,7 +181,7 @@ static void random_ring(uint64_t seed, uint64_t index, clattn_problem *p)
     p->alignment = random_chance(&random, 0.5) ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_OFFSETS;
 }
 
-/* Likewise: weights that a matrix unit may round. */
+/* Weights that a matrix unit may round. */
 static void random_rounding(uint64_t seed, uint64_t index, clattn_problem *p)
 {
     struct random random = random_start(seed ^ 0x726f756e64, index);
@@ -189,7 +189,7 @@ static void random_rounding(uint64_t seed, uint64_t index, clattn_problem *p)
                                random_chance(&random, 0.25);
 }
 
-/* Likewise. Keys in pages of every size; rows with ranges of keys. */
+/* Keys in pages of every size; rows with ranges of keys. */
 static void random_places(uint64_t seed, uint64_t index, clattn_problem *p)
 {
     static const int64_t page_sizes[] = { 1, 2, 3, 7, 16, 16, 17, 64, 256 };

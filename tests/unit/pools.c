@@ -60,7 +60,7 @@ static void build(struct test_call *test, clattn_type key_type)
     test_call_fill(test, TENSOR_PAGE_TABLE, NULL, some_page, NULL);
 }
 
-/* The same, its pool in buffers of so many pages. */
+/* The call that build() makes, its pool in buffers of so many pages. */
 static void build_cut(struct test_call *test, int64_t pool_pages, struct pooled_call *cut)
 {
     build(test, CLATTN_FLOAT32);
