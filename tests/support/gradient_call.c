@@ -7,24 +7,35 @@
 
 #include "base/stored_types.h"
 #include "long_sequences.h"
+#include "operation/forward_rows.h"
 #include "reference/reference.h"
 
 #define POISON 0xff
 
+/* Made of the rows of src/operation/gradient_tensors.h. */
+enum { TENSOR_SCALE = -1 }; /* a number */
 static const struct {
-    int gradient; /* 0: an input */
-    int as;       /* a tensor of the forward that it has the shape of; -1: see gradient_call_shape */
+    uint32_t gradient; /* 0: an input */
+    int as;            /* the tensor of the forward that it has the shape of, or TENSOR_SCALE */
+    uint32_t flag;     /* that the forward must have */
 } tensor_table[BACKWARD_TENSOR_COUNT] = {
-    [GRADIENT_DOUT] = { 0, TENSOR_OUT },
-    [GRADIENT_DLSE] = { 0, TENSOR_LSE },
-    [GRADIENT_DQUERY] = { CLATTN_GRADIENT_QUERY, TENSOR_QUERY },
-    [GRADIENT_DKEY] = { CLATTN_GRADIENT_KEY, TENSOR_KEY },
-    [GRADIENT_DVALUE] = { CLATTN_GRADIENT_VALUE, TENSOR_VALUE },
-    [GRADIENT_DBIAS] = { CLATTN_GRADIENT_BIAS, TENSOR_BIAS },
-    [GRADIENT_DSLOPES] = { CLATTN_GRADIENT_SLOPES, -1 },
-    [GRADIENT_DSINKS] = { CLATTN_GRADIENT_SINKS, -1 },
-    [GRADIENT_DSCALE] = { CLATTN_GRADIENT_SCALE, -1 },
+#define ALWAYS 0, TENSOR_OUT, 0
+#define FEATURE(name) 0, TENSOR_LSE, 0
+#define GRADIENT(name) CLATTN_GRADIENT_##name, TENSOR_##name, 0
+#define GRADIENT_OF(name, asked_by) CLATTN_GRADIENT_##name, TENSOR_##name, CLATTN_FLAG_##name
+#define ROW(id, field, axes, element, access, place, asked_by) [GRADIENT_##id] = { asked_by },
+    CLATTN_GRADIENT_TENSORS(ROW)
+#undef ALWAYS
+#undef FEATURE
+#undef GRADIENT
+#undef GRADIENT_OF
+#undef ROW
 };
+
+static int is_sum(int id)
+{
+    return operation_backward.rows[id].role == TENSOR_SUMMED;
+}
 
 void gradient_call_begin(struct gradient_call *g)
 {
@@ -57,15 +68,15 @@ int gradient_call_has(const struct gradient_call *g, int id)
 {
     return id == GRADIENT_DOUT   ? 1
            : id == GRADIENT_DLSE ? (g->problem.features & CLATTN_WITH_DLSE) != 0
-                                 : (g->problem.gradients & (uint32_t)tensor_table[id].gradient) != 0;
+                                 : (g->problem.gradients & tensor_table[id].gradient) != 0;
 }
 
 void gradient_call_shape(const struct gradient_call *g, int id, int64_t shape[4])
 {
-    const clattn_problem *p = &g->test.problem;
-    const int64_t few[4] = { id == GRADIENT_DSLOPES ? p->batch : 1, id == GRADIENT_DSCALE ? 1 : p->query_heads, 1, 1 };
-    memcpy(shape, few, sizeof(few));
-    if (tensor_table[id].as >= 0) {
+    for (int axis = 0; axis < 4; ++axis) {
+        shape[axis] = 1;
+    }
+    if (tensor_table[id].as != TENSOR_SCALE) {
         test_call_shape(&g->test, (enum tensor_id)tensor_table[id].as, shape);
     }
 }
@@ -81,7 +92,7 @@ static clattn_type type_of(const struct gradient_call *g, int id)
     if (id == GRADIENT_DLSE) {
         return CLATTN_FLOAT32;
     }
-    if (tensor_table[id].as < 0) {
+    if (operation_backward.rows[id].element == ELEMENT_WEIGHTS) {
         return wide ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
     }
     return id != GRADIENT_DOUT && g->problem.gradient_type != CLATTN_TYPE_NONE
@@ -179,7 +190,7 @@ static struct test_layout random_layout(struct random *random, const struct grad
     static const int orders[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 }, { 2, 0, 1 } };
     struct test_layout layout = TEST_LAYOUT_DENSE;
     const int *order = orders[random_between(random, 0, 3)];
-    const int sums = id == GRADIENT_DBIAS || id == GRADIENT_DSLOPES || id == GRADIENT_DSINKS;
+    const int sums = is_sum(id) && id != GRADIENT_DSCALE;
     const int is_input = id <= GRADIENT_DLSE;
     const int any_column = sums || is_input || g->test.problem.strided_columns;
     const int column_at = any_column && random_chance(random, 0.2) ? (int)random_between(random, 0, 3) : 3;
@@ -210,14 +221,24 @@ static void leave_long_rows(struct gradient_call *g, int id)
     }
 }
 
+/* All gradients that the call has. */
+static uint32_t gradients_of(const struct gradient_call *g)
+{
+    uint32_t all = 0;
+    for (int id = GRADIENT_DQUERY; id < BACKWARD_TENSOR_COUNT; ++id) {
+        const int as = tensor_table[id].as;
+        const int is_there = tensor_table[id].flag == 0 || test_call_has(&g->test, (enum tensor_id)as);
+        const int is_refused = id == GRADIENT_DBIAS && g->test.values.mask_first_key != 0;
+        all |= is_there && !is_refused ? tensor_table[id].gradient : 0;
+    }
+    return all;
+}
+
 clattn_status gradient_call_random(struct gradient_call *g, struct random *random)
 {
     const clattn_backward_problem defaults = CLATTN_BACKWARD_PROBLEM_INIT;
     const clattn_problem *p = &g->test.problem;
-    const int has_bias = p->bias_type != CLATTN_TYPE_NONE && g->test.values.mask_first_key == 0;
-    const uint32_t can = 0x47u | (has_bias ? CLATTN_GRADIENT_BIAS : 0u) |
-                         (p->features & CLATTN_WITH_SLOPES ? CLATTN_GRADIENT_SLOPES : 0u) |
-                         (p->features & CLATTN_WITH_SINKS ? CLATTN_GRADIENT_SINKS : 0u);
+    const uint32_t can = gradients_of(g);
     const double size = random_chance(random, 0.1) ? 100 : 1;
     g->problem = defaults;
     g->problem.gradients = random_chance(random, 0.6) ? can : (uint32_t)random_bits(random) & can;
@@ -233,9 +254,9 @@ clattn_status gradient_call_random(struct gradient_call *g, struct random *rando
             leave_long_rows(g, id);
             const int sums = type_of(g, id) == CLATTN_FLOAT32 || type_of(g, id) == CLATTN_FLOAT64;
             if (id > GRADIENT_DLSE && sums && random_chance(random, 0.3)) {
-                g->problem.accumulate |= (uint32_t)tensor_table[id].gradient;
+                g->problem.accumulate |= tensor_table[id].gradient;
             }
-            if (id <= GRADIENT_DLSE || g->problem.accumulate & (uint32_t)tensor_table[id].gradient) {
+            if (id <= GRADIENT_DLSE || g->problem.accumulate & tensor_table[id].gradient) {
                 gradient_call_fill(g, id, random, normal, &size);
             }
         }
