@@ -274,7 +274,7 @@ test_scripts = \
 	tests/docs/made \
 	tests/docs/pages \
 	tests/kernel_cache.sh \
-	tests/limits.sh tests/blanks.sh \
+	tests/limits.sh tests/blanks.sh tests/offline/counting \
 	tests/quickstart \
 	tests/abi/run \
 	tests/rules \

@@ -7,6 +7,7 @@ EXTRA_DIST += \
 	tests/offline/budgets \
 	tests/offline/builtins.clh \
 	tests/offline/compilers \
+	tests/offline/counting.py \
 	tests/offline/cpu \
 	tests/offline/instructions \
 	tests/offline/intel \

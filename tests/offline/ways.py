@@ -57,6 +57,7 @@ def find_loops(instructions, labels):
         for part in cycles(nodes, ways_here):
             loops.append(frozenset(part))
             entries = {way for one, following in enumerate(ways) if one not in part for way in following} & part
+            entries = entries or {min(part)}  # the kernel begins with it, or nothing comes to it
             inner = [[way for way in following if way not in entries] for following in ways_here]
             todo.append((part, inner))
     return sorted(loops, key=len)
