@@ -72,6 +72,7 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     const float log2_of_score = score_in_log2(p);
     /* The softmax multiplies by it on its way, where it and its quarter are normal numbers. */
     const int folds = log2_of_score >= 0x1p-120f;
+    const int in_pairs = lies_in_pairs(p, &in, &at.rows);
 
     uint query_words[QUERIES_IN_REGISTERS ? DEPTH_BLOCKS : 1][N_BLOCKS][B_WORDS];
     stage_queries(u->item, queries, &query_m, query_at, STRIDE(query, 2), row_count);
@@ -106,14 +107,15 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     while (from < high) {
         const int all_see = ADDS ? 0 : all_see_tile(p, &at.rows, from);
         const int next = next_tile(p, &at.rows, from);
-        float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS], added[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
+        float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
+        additions added;
         uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED], visible[BIT_WORDS], kept[BIT_WORDS];
         renew(&at.u);
         copies_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
         stage_values(u->item, values, &value_m, &value_rows, from, there);
         if (ADDS & !PARKS_SCORES) {
-            read_added(p, &in, &at, from, added); /* on its way meanwhile */
+            read_added(p, &in, &at, from, in_pairs, &added); /* on its way meanwhile */
         }
         multiply_scores(u, keys, queries, query_words, sub_group * GROUP_ROWS, score);
         copies_wait();
@@ -130,9 +132,9 @@ fused_mma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         }
         if (all_see) {
             seen |= ALL_SLOTS;
-            change_scores(p, &in, &at, from, 0, added, score, visible, &seen);
+            change_scores(p, &in, &at, from, 0, &added, score, visible, &seen);
         } else {
-            change_scores(p, &in, &at, from, 1, added, score, visible, &seen);
+            change_scores(p, &in, &at, from, 1, &added, score, visible, &seen);
             /* 0 * NaN must not reach a row that does not see it. */
             if (make_finite(u->item, values)) {
                 not_finite = 1;

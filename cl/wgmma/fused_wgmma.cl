@@ -89,20 +89,36 @@ INLINE void sum_values(const unit *u, product_tile values,
 #define HIDES_BY_MORE (HAS(WINDOW) || HAS(BLOCK_MASK) || HAS(ROW_RANGES) || LISTED || PAGED)
 
 /* Whether all rows of a warpgroup, the first of which is `first`, see all keys of the tile by their place. */
-INLINE int all_see(const clattn_params *p, const row_block *rows, int first, int from)
+INLINE int all_in_span(const clattn_params *p, const row_block *rows, int first, int from)
 {
     const int last = min(first + WARPGROUP_ROWS - 1, rows->last_row);
     const int see = HIDES_BY_MORE ? all_rows_see(p, &rows->s, first, last, from, TILE_KEYS)
                                   : from + TILE_KEYS <= last_key_bound(p, &rows->s, first);
-    return !ADDS && first <= last && see;
+    return first <= last && see;
+}
+
+/* Whether a warpgroup's rows see all keys of the tile, by their place and by mask and bias: in most tiles these hide
+ * none either, and to know it is cheaper than what follows where they do. */
+INLINE int all_see(const unit *u, int in_span, const additions *added)
+{
+    if (ADDS) {
+        return !PARKS_SCORES && !warpgroup_some(u, !in_span | may_hide_by_addition(added));
+    }
+    return in_span;
 }
 
 /* Logits of a tile in which some row may not see some key. 0 * NaN must not reach a row that does not see it, so values
  * are made finite; whether some were not. */
-INLINE int hide_some(const clattn_params *p, const attention_buffers *in, const place *at, int from,
-                     float added[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS], __local element *values,
-                     float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS], uint visible[BIT_WORDS], uint *seen)
+INLINE int hide_some(const clattn_params *p, const attention_buffers *in, const place *at, int from, additions *added,
+                     __local element *values, float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS],
+                     uint visible[BIT_WORDS], uint *seen)
 {
+    FOR_KEYS FOR_QUERIES {
+        UNROLL
+        for (int i = 0; ADDS && !PARKS_SCORES && i < C_ELEMENTS; i += 2) {
+            settle_additions(added, k, n, i);
+        }
+    }
     change_scores(p, in, at, from, 1, added, score, visible, seen);
     const int some_not_finite = make_finite(at->u.item, values);
 #if !EMULATED
@@ -147,6 +163,8 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     settle(&log2_of_score); /* else made anew for each tile, as these would be */
     float unfolded = score_in_log2(p);
     settle(&unfolded);
+    int in_pairs = lies_in_pairs(p, &in, &at.rows);
+    settle_word((uint *)&in_pairs);
     int own_first = at.rows.first_row + warpgroup * WARPGROUP_ROWS; /* of the rows of the warpgroup */
     settle_word((uint *)&own_first);
 
@@ -171,18 +189,20 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
     ring r = { tiles, counts, 0, 0, low, high };
     ring_begin(p, &in, &at.rows, u, &r);
     for (int from = low; from < high;) {
-        const int next = tile_after(p, &at.rows, from), sees_all = all_see(p, &at.rows, own_first, from);
-        float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS], added[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
+        const int next = tile_after(p, &at.rows, from), in_span = all_in_span(p, &at.rows, own_first, from);
+        float score[KEY_BLOCKS][N_BLOCKS][C_ELEMENTS];
+        additions added;
         uint packed[WEIGHT_PARTS][KEY_BLOCKS][N_BLOCKS][PACKED], visible[BIT_WORDS], kept[BIT_WORDS];
         const place_of_ring keys = ring_take(&r), values = ring_take(&r);
         renew(&at.u);
         ring_wait(&r, &keys);
         begin_scores(u, ring_products(&r, &keys), query_words, score);
         if (ADDS & !PARKS_SCORES) {
-            read_added(p, &in, &at, from, added); /* on its way meanwhile */
+            read_added(p, &in, &at, from, in_pairs, &added); /* on its way meanwhile */
         }
         score_products_wait(score[0][0]);
         ring_give_back(p, &in, &at.rows, u, &r, &keys, 0);
+        const int sees_all = all_see(u, in_span, &added);
         if (PARKS_SCORES) { /* each work-item its own */
             finish_parked(p, &in, &at, from, sees_all, (__local float *)(tiles + PLACES * PLACE), score);
         }
@@ -192,8 +212,8 @@ fused_wgmma(ATTENTION_ARGUMENTS, int first_row, int first_head, int blocks)
         ring_wait(&r, &values);
         if (sees_all) {
             seen |= ALL_SLOTS;
-            change_scores(p, &in, &at, from, 0, added, score, visible, &seen);
-        } else if (hide_some(p, &in, &at, from, added, ring_tile(&r, &values), score, visible, &seen)) {
+            change_scores(p, &in, &at, from, 0, &added, score, visible, &seen);
+        } else if (hide_some(p, &in, &at, from, &added, ring_tile(&r, &values), score, visible, &seen)) {
             not_finite = 1;
         }
         if (EMULATED) {

@@ -65,6 +65,7 @@ const struct tuning_row tuning_table[] = {
     { "fused_wgmma", DEVICE_GPU, 80, MMA(256, 32, 512, 80, 80) },
     { "fused_wgmma", DEVICE_GPU, 128, MMA(192, 32, 384, 128, 128) },
     { "fused_wgmma", DEVICE_GPU, INT_MAX, MMA(128, 32, 256, 256, 256) },
+    { "fused_wgmma wide", DEVICE_GPU, 64, MMA(192, 64, 384, 64, 64) },
     { "fused_wgmma wide", DEVICE_GPU, 80, MMA(192, 32, 384, 80, 80) },
     { "fused_wgmma wide", DEVICE_GPU, INT_MAX, MMA(128, 32, 256, 256, 256) },
     { "fused_wgmma emulated", DEVICE_GPU, 64, MMA(64, 64, 128, 64, 64) },

@@ -19,9 +19,11 @@
 #define SHAPE(rows, dim) SHAPE_OF(rows, 2048, dim)
 /* No more keys than a run has (cl/gpu/row_block_layout.h): more ask for totals, in private memory, which is scratch. */
 #define ONE_RUN(rows, dim) SHAPE_OF(rows, 512, dim)
-#define SHAPE_OF(rows, keys, dim)                                                                                      \
+#define ONE_RUN_WINDOW(rows, dim, left) SHAPE_WINDOW(rows, 512, dim, left)
+#define SHAPE_OF(rows, keys, dim) SHAPE_WINDOW(rows, keys, dim, -1)
+#define SHAPE_WINDOW(rows, keys, dim, left)                                                                            \
     .struct_size = sizeof(clattn_problem), .batch = 1, .query_heads = 8, .kv_heads = 8, .query_len = (rows),           \
-    .key_len = (keys), .head_dim = (dim), .head_dim_v = (dim), .window_left = -1, .window_right = -1
+    .key_len = (keys), .head_dim = (dim), .head_dim_v = (dim), .window_left = (left), .window_right = -1
 #define CAUSAL .causal = 1, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT
 #define EVERYTHING                                                                                                     \
     CAUSAL, .features = CLATTN_WITH_MASK | CLATTN_WITH_SLOPES | CLATTN_WITH_SINKS, .softcap = 30, .dropout = 0.1,      \
@@ -120,8 +122,16 @@ static const struct problem_row gpu_rows[] = {
     { "d128-causal", HALF, 0, { ONE_RUN(2048, 128), .strategy = "fused_wgmma", CAUSAL }, "sm_90" },
     { "d64-mask", HALF, 0,
       { ONE_RUN(2048, 64), .strategy = "fused_wgmma", .features = CLATTN_WITH_MASK }, "sm_90" },
+    { "d64-bias", HALF, 0, { ONE_RUN(2048, 64), .strategy = "fused_wgmma", .bias_type = CLATTN_FLOAT32 }, "sm_90" },
+    { "d64-window", HALF, 0,
+      { ONE_RUN_WINDOW(2048, 64, 300), .strategy = "fused_wgmma", CAUSAL }, "sm_90" },
+    { "d64-blocks", HALF, 0,
+      { ONE_RUN(2048, 64), .strategy = "fused_wgmma", .features = CLATTN_WITH_BLOCK_MASK, .block_mask_rows = 64,
+        .block_mask_keys = 64 }, "sm_90" },
     { "d64-all", HALF, 0, { ONE_RUN(2048, 64), .strategy = "fused_wgmma", EVERYTHING }, "sm_90" },
     { "d64-pages", HALF, 0, { ONE_RUN(2048, 64), .strategy = "fused_wgmma", CAUSAL, PAGES }, "sm_90" },
+    { "d128-mask", HALF, 0,
+      { ONE_RUN(2048, 128), .strategy = "fused_wgmma", .features = CLATTN_WITH_MASK }, "sm_90" },
     { "d128-bias", HALF, 0, { ONE_RUN(2048, 128), .strategy = "fused_wgmma", .bias_type = CLATTN_FLOAT32 }, "sm_90" },
     { "d128-all", HALF, 0, { ONE_RUN(2048, 128), .strategy = "fused_wgmma", EVERYTHING }, "sm_90" },
     { "d128-pages", HALF, 0, { ONE_RUN(2048, 128), .strategy = "fused_wgmma", CAUSAL, PAGES }, "sm_90" },

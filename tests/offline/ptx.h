@@ -115,6 +115,7 @@ struct ptx_group {
     struct ptx_barrier barriers[32];
     int n_barriers;
     uint32_t met[16]; /* warps at each numbered barrier */
+    int some[16];     /* of their items says so */
     long tries;       /* to find arrivals complete, since the last arrival */
     unsigned random;
 };

@@ -44,6 +44,7 @@ void ptx_run(const struct ptx_text *text, const unsigned char *params, const siz
         const uint64_t at[3] = { group % groups[0], group / groups[0] % groups[1], group / groups[0] / groups[1] };
         memset(g->shared, 0xff, (size_t)text->shared_bytes); /* NaN in every type */
         memset(g->met, 0, sizeof(g->met));
+        memset(g->some, 0, sizeof(g->some));
         g->n_barriers = 0;
         for (int n = 0; n < g->n_warps; ++n) {
             struct ptx_warp *w = &g->warps[n];

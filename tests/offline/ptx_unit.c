@@ -146,11 +146,16 @@ static int count_of(uint32_t bits)
     return count;
 }
 
+/* bar.sync ID, ITEMS; or bar.red.or.pred SOME, ID, ITEMS, IS: whether some item that meets there says so, for each. */
 static int meet(struct ptx_warp *w, const struct ptx_instruction *i)
 {
     struct ptx_group *g = w->group;
-    const int id = (int)ptx_value(w, &i->operand[0], 0) & 15;
-    const int warps = i->n_operands > 1 ? (int)ptx_value(w, &i->operand[1], 0) / PTX_LANES : g->n_warps;
+    const int asks = ptx_is(i, 1, "red");
+    const int id = (int)ptx_value(w, &i->operand[asks], 0) & 15;
+    const int warps = i->n_operands > asks + 1 ? (int)ptx_value(w, &i->operand[asks + 1], 0) / PTX_LANES : g->n_warps;
+    for (int lane = 0; asks && lane < PTX_LANES; ++lane) {
+        g->some[id] |= (int)(ptx_value(w, &i->operand[3], lane) & 1);
+    }
     g->met[id] |= (uint32_t)1 << w->number;
     w->waits_at = id;
     if (count_of(g->met[id]) < warps) {
@@ -159,12 +164,16 @@ static int meet(struct ptx_warp *w, const struct ptx_instruction *i)
     for (int n = 0; n < g->n_warps; ++n) {
         if (g->met[id] >> n & 1) {
             g->warps[n].waits_at = -1;
-            for (int lane = 0; n != w->number && lane < PTX_LANES; ++lane) {
-                ++g->warps[n].pc[lane];
+            for (int lane = 0; lane < PTX_LANES; ++lane) {
+                g->warps[n].pc[lane] += n != w->number;
+                if (asks) {
+                    g->warps[n].r[i->operand[0].reg][lane] = (uint64_t)g->some[id];
+                }
             }
         }
     }
     g->met[id] = 0;
+    g->some[id] = 0;
     return 1;
 }
 
@@ -328,7 +337,7 @@ static int warpgroup_step(struct ptx_warp *w, const struct ptx_instruction *i)
 int ptx_unit_step(struct ptx_warp *w, const struct ptx_instruction *i, uint32_t lanes)
 {
     if (ptx_is(i, 0, "bar")) {
-        return ptx_is(i, 1, "warp") ? 1 : meet(w, i);
+        return ptx_is(i, 1, "warp") ? 1 : ptx_is(i, 1, "red") && !ptx_is(i, 2, "or") ? 0 : meet(w, i);
     }
     if (ptx_is(i, 0, "cp")) {
         if (ptx_is(i, 2, "wait_all")) {
