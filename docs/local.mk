@@ -29,6 +29,7 @@ nobase_dist_doc_DATA += \
 	docs/plans.md \
 	docs/program-cache.md \
 	docs/ranks.md \
+	docs/scale.md \
 	docs/scores.md \
 	docs/reliability.md \
 	docs/runtimes.md \
@@ -41,6 +42,7 @@ nobase_dist_doc_DATA += \
 	docs/variables.md \
 	docs/decode.svg \
 	docs/money-bank-grows.svg \
+	docs/scale.svg \
 	docs/speed.svg \
 	python/README.md
 
@@ -54,7 +56,7 @@ docs_makers = \
 	scripts/docs/search.py \
 	scripts/docs/site.css \
 	scripts/docs/site.py
-EXTRA_DIST += $(docs_makers) docs/lessons docs/decode.csv docs/speed.csv
+EXTRA_DIST += $(docs_makers) docs/lessons docs/decode.csv docs/scale.csv docs/speed.csv
 
 if HAVE_PYTHON
 all-local: docs/made/stamp

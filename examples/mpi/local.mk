@@ -13,7 +13,8 @@ if MPI
 check_PROGRAMS += $(mpi_examples)
 endif
 TESTS += tests/mpi/run
-EXTRA_DIST += tests/mpi/run
+TESTS += tests/mpi/scale
+EXTRA_DIST += tests/mpi/run tests/mpi/scale
 
 nobase_dist_doc_DATA += \
 	examples/mpi/decode.c \
