@@ -34,7 +34,7 @@ typedef struct row {
     pair_row at;
     clattn_i64 query_at, dout_at; /* first element of the row */
     kv_rows keys, values;
-    REAL slope, lse, d, rest;
+    REAL lse, d, rest;
 } row;
 
 /* What a row and a key that it sees have: p, that after dropout, dS, dZ, dot(query, key). */
@@ -61,7 +61,6 @@ static inline row find_head(const clattn_params *p, const attention_buffers *in,
     r.b = b;
     r.h = h;
     find_keys(p, in, &r);
-    r.slope = slope_of(p, in, b, h);
     return r;
 }
 
@@ -100,7 +99,7 @@ static inline int find_logit(const clattn_params *p, const attention_buffers *in
     *logit = *dot * PARAM_REAL(p, scale);
     const pair_place place = place_of_pair(&r->s, &r->at, key);
     *slack = HAS_ANY(CHANGING) ? score_slope(p, in, &place, *logit) : 1;
-    return finish_logit(p, in, &r->s, &r->at, r->slope, key, logit);
+    return finish_logit(p, in, &r->s, &r->at, key, logit);
 }
 
 static inline int weight_is_kept(const clattn_params *p, const row *r, int j)

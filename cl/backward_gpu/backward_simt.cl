@@ -148,7 +148,7 @@ static inline row_block row_block_of(const clattn_params *p, const attention_buf
     at.kv_head = kv_head;
     at.first_row = first_row;
     at.last_row = min(first_row + TILE_ROWS, s->query_len) - 1;
-    at.slope = slope_of(p, in, b, h);
+    at.terms = score_terms_of(p, in, b, h);
     narrow_to_rows(p, in, &at.s, b, h, 1, at.first_row, at.last_row);
     return at;
 }

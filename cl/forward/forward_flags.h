@@ -60,8 +60,6 @@ enum clattn_flag {
 #undef ADDS
 #undef CHANGES
 
-    CLATTN_FLAGS_TEXT = CLATTN_FLAG_SCORE_TEXT | CLATTN_FLAG_MASK_TEXT,
-
     /* What makes a logit of a scaled score. */
     CLATTN_FLAGS_FINISHING = CLATTN_FLAGS_ADDING | CLATTN_FLAGS_CHANGING
 };

@@ -24,7 +24,7 @@
 #define CLATTN_FORWARD_TENSORS_H
 
 /* Groups of tensors. A program takes those groups of which its problem has a tensor (-D CLATTN_TAKES=...), so that the
- * others cost a call nothing: no argument, and no place in the params. */
+ * others cost a call nothing: no argument, and no place in the params. Their list is below. */
 #define CLATTN_TENSORS_ALWAYS(T)                                                                                       \
     T(QUERY, query, (PACKS, QUERY_HEADS, QUERY_ROWS, HEAD_DIM), QUERY, IN, COLUMNS, ALWAYS)                            \
     T(KEY, key, (FIRST_POOL, KV_HEADS, KEY_ROWS, HEAD_DIM), KEY, IN, COLUMNS, ALWAYS)                                  \
@@ -89,20 +89,21 @@
  * a sentence of its own. */
 #define CLATTN_TENSORS_OF_ALL(T)                                                                                       \
     CLATTN_TENSORS_ALWAYS(T) CLATTN_TENSORS_LSE(T) CLATTN_TENSORS_PAIRS(T) CLATTN_TENSORS_ROWS(T)                      \
-    CLATTN_TENSORS_PAGES(T) CLATTN_TENSORS_RANGES(T) CLATTN_TENSORS_SCALES(T)                            \
-    CLATTN_TENSORS_ZEROS(T)
+    CLATTN_TENSORS_PAGES(T) CLATTN_TENSORS_RANGES(T) CLATTN_TENSORS_SCALES(T) CLATTN_TENSORS_ZEROS(T)                  \
+    CLATTN_TENSORS_BLOCKS(T)
 
 /* Here a new group begins: a strategy declines its flag until the strategy's `knows` (src/plan/strategy.h) has it. When
  * all have, the group moves up. */
-#define CLATTN_TENSORS_OF_SOME(T) CLATTN_TENSORS_BLOCKS(T) CLATTN_TENSORS_LISTS(T)
+#define CLATTN_TENSORS_OF_SOME(T) CLATTN_TENSORS_LISTS(T)
 
 #define CLATTN_FORWARD_TENSORS(T) CLATTN_TENSORS_OF_ALL(T) CLATTN_TENSORS_OF_SOME(T)
 
-/* The groups that a program may do without: a bit of -D CLATTN_TAKES each, by these names, which #if reads, and a
- * choice in forward_places.h.
+/* The groups that a program may do without, a bit of -D CLATTN_TAKES each (all where it is not said, and in C), and
+ * whether the program takes them, which only #if can tell.
  *
- *     G(name) */
-#define CLATTN_TENSOR_GROUPS(G) G(LSE) G(PAIRS) G(ROWS) G(PAGES) G(RANGES) G(SCALES) G(ZEROS) G(BLOCKS) G(LISTS)
+ *     G(name, T) */
+#define CLATTN_TENSOR_GROUPS(G, T)                                                                                     \
+    G(LSE, T) G(PAIRS, T) G(ROWS, T) G(PAGES, T) G(RANGES, T) G(SCALES, T) G(ZEROS, T) G(BLOCKS, T) G(LISTS, T)
 #define CLATTN_TAKES_LSE 1
 #define CLATTN_TAKES_PAIRS 2
 #define CLATTN_TAKES_ROWS 4
@@ -114,6 +115,55 @@
 #define CLATTN_TAKES_LISTS 256
 #define CLATTN_TAKES_ALL 511
 
+#ifndef CLATTN_TAKES
+#define CLATTN_TAKES CLATTN_TAKES_ALL
+#endif
+#if CLATTN_TAKES & CLATTN_TAKES_LSE
+#define CLATTN_IS_TAKEN_LSE 1
+#else
+#define CLATTN_IS_TAKEN_LSE 0
+#endif
+#if CLATTN_TAKES & CLATTN_TAKES_PAIRS
+#define CLATTN_IS_TAKEN_PAIRS 1
+#else
+#define CLATTN_IS_TAKEN_PAIRS 0
+#endif
+#if CLATTN_TAKES & CLATTN_TAKES_ROWS
+#define CLATTN_IS_TAKEN_ROWS 1
+#else
+#define CLATTN_IS_TAKEN_ROWS 0
+#endif
+#if CLATTN_TAKES & CLATTN_TAKES_PAGES
+#define CLATTN_IS_TAKEN_PAGES 1
+#else
+#define CLATTN_IS_TAKEN_PAGES 0
+#endif
+#if CLATTN_TAKES & CLATTN_TAKES_RANGES
+#define CLATTN_IS_TAKEN_RANGES 1
+#else
+#define CLATTN_IS_TAKEN_RANGES 0
+#endif
+#if CLATTN_TAKES & CLATTN_TAKES_SCALES
+#define CLATTN_IS_TAKEN_SCALES 1
+#else
+#define CLATTN_IS_TAKEN_SCALES 0
+#endif
+#if CLATTN_TAKES & CLATTN_TAKES_ZEROS
+#define CLATTN_IS_TAKEN_ZEROS 1
+#else
+#define CLATTN_IS_TAKEN_ZEROS 0
+#endif
+#if CLATTN_TAKES & CLATTN_TAKES_BLOCKS
+#define CLATTN_IS_TAKEN_BLOCKS 1
+#else
+#define CLATTN_IS_TAKEN_BLOCKS 0
+#endif
+#if CLATTN_TAKES & CLATTN_TAKES_LISTS
+#define CLATTN_IS_TAKEN_LISTS 1
+#else
+#define CLATTN_IS_TAKEN_LISTS 0
+#endif
+
 /* What a problem asks for without a tensor, in the words of the rows' last column: of all, and of some. */
 #define CLATTN_FIELDS_OF_ALL(FIELD)                                                                                   \
     FIELD(CAUSAL, BOUNDS, p->causal)                                                                                  \
@@ -121,11 +171,10 @@
     FIELD(MASK_BITS, NOTHING, p->mask_bits)                                                                           \
     FIELD(SOFTCAP, CHANGES, p->softcap > 0)                                                                           \
     FIELD(DROPOUT, NOTHING, p->dropout > 0)                                                                           \
-    FIELD(RING, BOUNDS, forward_ring_turns(p))
-#define CLATTN_FIELDS_OF_SOME(FIELD)                                                                                  \
-    FIELD(POOLS, NOTHING, pools_of(p) > 1)                                                                            \
+    FIELD(RING, BOUNDS, forward_ring_turns(p))                                                                        \
     FIELD(SCORE_TEXT, HIDES | CHANGES, user_code_has(code, CLATTN_CODE_SCORE))                                        \
     FIELD(MASK_TEXT, HIDES, user_code_has(code, CLATTN_CODE_MASK))
+#define CLATTN_FIELDS_OF_SOME(FIELD) FIELD(POOLS, NOTHING, pools_of(p) > 1)
 
 /* The tensors that a text of the user's own loads (user/code.clh): arguments of programs that have one.
  *

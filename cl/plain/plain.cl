@@ -39,7 +39,6 @@ typedef struct row {
 #if HAS_CODES
     kv_scales key_scales, value_scales;
 #endif
-    REAL slope;
 } row;
 
 DEFINE_ADD_EXACTLY(add_exactly, REAL)
@@ -103,7 +102,7 @@ static inline softmax softmax_of_row(const clattn_params *p, const attention_buf
             const int key = key_at_place(&r->s, j);
             if (key_allowed(p, in, &r->s, &r->at, key)) {
                 REAL logit = scaled_dot(p, in, r, j);
-                if (finish_logit(p, in, &r->s, &r->at, r->slope, key, &logit)) {
+                if (finish_logit(p, in, &r->s, &r->at, key, &logit)) {
                     add_score(&soft, &block_sum, logit);
                 }
             }
@@ -130,7 +129,7 @@ static inline REAL weigh_key(const clattn_params *p, const attention_buffers *in
     }
     const REAL score = stored ? scaled_dot(p, in, r, j) : 0;
     REAL logit = score;
-    *allowed = r->exists && finish_logit(p, in, &r->s, &r->at, r->slope, key, &logit);
+    *allowed = r->exists && finish_logit(p, in, &r->s, &r->at, key, &logit);
     const REAL weight = *allowed ? exp(logit - soft->row_maximum) / soft->row_sum : 0;
     *weight_out = p->weights == CLATTN_CL_WEIGHTS_SCORES    ? score
                   : p->weights == CLATTN_CL_WEIGHTS_SOFTCAP ? cap_score(p, score)
@@ -176,7 +175,6 @@ static inline row find_row(const clattn_params *p, const attention_buffers *in, 
     r.s = s;
     r.exists = i < s.query_len;
     r.query_at = query_row_at(p, &s, b, h, i);
-    r.slope = slope_of(p, in, b, h);
     if (r.exists) {
         narrow_to_rows(p, in, &r.s, b, h, 1, i, i);
         r.at = pair_row_of(p, in, &r.s, b, h, i);

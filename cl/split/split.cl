@@ -26,11 +26,10 @@ static inline float finish_scores(const clattn_params *p, const attention_buffer
 {
     pair_row row = pair_row_of(p, in, &t->s, t->b, head_of(t, r), position_of(t, r));
     row.high = LISTED ? row.high : min(row.high, t->from + t->count);
-    const float slope = slope_of(p, in, t->b, row.h) * LOGIT_UNIT;
     float16 maximum = -INFINITY;
     int16 visible = 0;
     for (int j = 0; j < t->count; j += 16) {
-        const float16 terms = terms_of_row(p, in, &t->s, &row, slope, t->from + j, t->has_holes);
+        const float16 terms = terms_of_row(p, in, &t->s, &row, t->from + j, t->has_holes);
         const pair_places places = places_of_row(&t->s, &row, t->from + j);
         const float16 logit = finish_logits(p, in, &places, vload16(0, scores + j), &terms);
         visible |= (TEXT_HAS(SCORE) ? logit : terms) != -INFINITY;

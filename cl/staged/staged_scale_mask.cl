@@ -23,8 +23,7 @@ __kernel void scale_mask(ATTENTION_ARGUMENTS, const staged_chunk chunk, __global
     const int writes_weights = p->weights != 0 && p->weights != CLATTN_CL_WEIGHTS_SOFTMAX;
     const int first = writes_weights ? 0 : exists ? key_low(p, &s, i) : 0;
     const int last = writes_weights ? p->key_len : exists ? key_high(p, &s, i) : 0;
-    const REAL slope = slope_of(p, &in, b, h);
-    pair_row pairs = { b, h, i, 0, 0, 0 };
+    pair_row pairs = { b, h, i, 0, 0, 0, { 0 } };
     if (exists) {
         pairs = pair_row_of(p, &in, &s, b, h, i);
     }
@@ -36,7 +35,7 @@ __kernel void scale_mask(ATTENTION_ARGUMENTS, const staged_chunk chunk, __global
         const int stored = exists && j < s.stored_len;
         const REAL score = stored ? row[j] : (REAL)0;
         REAL logit = score;
-        const int allowed = stored && finish_logit(p, &in, &s, &pairs, slope, j, &logit);
+        const int allowed = stored && finish_logit(p, &in, &s, &pairs, j, &logit);
         logit = allowed ? logit : -(REAL)INFINITY;
         if (writes_weights) {
             in.weights[weights_at + j * STRIDE(weights, 3)] =

@@ -71,7 +71,7 @@ static const struct {
 
 clattn_status gradients_check_flags(uint32_t flags)
 {
-    const uint32_t known = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAG_KEY_LISTS | CLATTN_FLAGS_TEXT;
+    const uint32_t known = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_KEY_LISTS;
     const uint32_t unknown = flags & ~known;
     struct text names = TEXT_INIT;
     clattn_status status = CLATTN_OK;

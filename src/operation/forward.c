@@ -67,14 +67,14 @@ uint64_t forward_asked(const clattn_problem *p, const struct user_code *code)
 #define BIT_OF_ROW(id, field, axes, element, access, place, asked_by) | 1ull << TENSOR_##id
 uint32_t forward_groups(uint64_t asked)
 {
-#define GROUP_OF(name) | (asked & (0 CLATTN_TENSORS_##name(BIT_OF_ROW)) ? CLATTN_TAKES_##name : 0u)
-    return 0u CLATTN_TENSOR_GROUPS(GROUP_OF);
+#define GROUP_OF(name, T) | (asked & (0 CLATTN_TENSORS_##name(T)) ? CLATTN_TAKES_##name : 0u)
+    return 0u CLATTN_TENSOR_GROUPS(GROUP_OF, BIT_OF_ROW);
 }
 
 uint64_t forward_tensors(uint32_t groups)
 {
-#define TENSORS_OF_GROUP(name) | (groups & CLATTN_TAKES_##name ? 0 CLATTN_TENSORS_##name(BIT_OF_ROW) : 0)
-    return 0 CLATTN_TENSORS_ALWAYS(BIT_OF_ROW) CLATTN_TENSOR_GROUPS(TENSORS_OF_GROUP);
+#define TENSORS_OF_GROUP(name, T) | (groups & CLATTN_TAKES_##name ? 0 CLATTN_TENSORS_##name(T) : 0)
+    return 0 CLATTN_TENSORS_ALWAYS(BIT_OF_ROW) CLATTN_TENSOR_GROUPS(TENSORS_OF_GROUP, BIT_OF_ROW);
 }
 
 #define ALWAYS

@@ -6,7 +6,7 @@
 
 #include "base/stored_types.h"
 
-/* A slope beyond this counts as this, in kernels too (slope_of in cl/forward/epilogue.clh): its product with every
+/* A slope beyond this counts as this, in kernels too (cl/pair/score_terms.clh): its product with every
  * distance stays in the range of float32. */
 #define SLOPE_MOST 0x1p95
 

@@ -66,8 +66,7 @@ const struct strategy strategy_fused_simd = {
     .operation = &operation_forward,
     .name = "fused_simd",
     .summary = "query rows along vector lanes, no matrix of scores; CPU devices",
-    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAG_KEY_LISTS |
-             CLATTN_FLAGS_TEXT,
+    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_KEY_LISTS,
     .types = STRATEGY_32_BITS,
     .sum_roundings = 216, /* 96 + 34, row sums 48 + 34, the end */
     .applicable = applicable,

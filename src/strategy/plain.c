@@ -93,8 +93,7 @@ const struct strategy strategy_plain = {
     .operation = &operation_forward,
     .name = "plain",
     .summary = "one work-item a few output columns; takes everything, any device",
-    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAG_KEY_LISTS |
-             CLATTN_FLAGS_TEXT,
+    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_KEY_LISTS,
     .takes = CLATTN_TAKES_LSE | CLATTN_TAKES_PAIRS | CLATTN_TAKES_ROWS,
     .types = STRATEGY_64_BITS,
     .sum_roundings = 144, /* 64 + 3, row sums 64 + 3, rescales */

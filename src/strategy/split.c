@@ -162,8 +162,7 @@ const struct strategy strategy_split = {
     .operation = &operation_forward,
     .name = "split",
     .summary = "few query rows: a K/V split, combined by their sums; CPU devices",
-    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAG_KEY_LISTS |
-             CLATTN_FLAGS_TEXT,
+    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_KEY_LISTS,
     .types = STRATEGY_32_BITS,
     .sum_roundings = 96, /* 32 + 16 + 3, row sums 32 + 4 + 3, the end */
     .applicable = applicable,

@@ -183,8 +183,7 @@ const struct strategy strategy_split_simt = {
     .operation = &operation_forward,
     .name = NAME,
     .summary = "few query rows: a K/V split over all compute units, combined by their sums; GPUs",
-    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAG_KEY_LISTS |
-             CLATTN_FLAGS_TEXT,
+    .knows = CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_KEY_LISTS,
     .types = STRATEGY_32_BITS,
     .sum_roundings = 560, /* 512 + 3, row sums and the end */
     .applicable = applicable,
