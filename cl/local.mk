@@ -104,6 +104,7 @@ KERNEL_FILES = \
 	cl/pair/philox.clh \
 	cl/pair/score.clh \
 	cl/pair/score_terms.clh \
+	cl/pair/sequence.clh \
 	cl/pair/vector_terms.clh \
 	cl/plain/plain.cl \
 	cl/plain/plain_layout.h \
