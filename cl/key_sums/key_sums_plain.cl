@@ -70,7 +70,7 @@ static inline int logit_of_pair(const clattn_params *p, const attention_buffers 
 #endif
     };
     *logit = scaled_dot(p, in, &s, &row, &key);
-    return finish_logit(p, in, &s, &row, slope_of(p, in, b, h), j, logit);
+    return finish_logit(p, in, &s, &row, j, logit);
 }
 
 __kernel LEAST_SUB_GROUP void key_sums_plain(KEY_SUMS_ARGUMENTS, int first_key, int first_plane)

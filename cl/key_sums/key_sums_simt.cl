@@ -124,7 +124,7 @@ __kernel WORK_GROUP LEAST_SUB_GROUP void key_sums_simt(KEY_SUMS_ARGUMENTS, int f
     at.rows.b = plane / p->query_heads;
     at.rows.h = plane % p->query_heads;
     at.rows.kv_head = kv_head_of(p, at.rows.h);
-    at.rows.slope = slope_of(p, &in, at.rows.b, at.rows.h);
+    at.rows.terms = score_terms_of(p, &in, at.rows.b, at.rows.h);
     at.x = ITEM_X((int)get_local_id(0));
     at.y = ITEM_Y((int)get_local_id(0));
     const sequence s = sequence_of(p, &in, at.rows.b);

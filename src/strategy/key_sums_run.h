@@ -9,7 +9,7 @@
 #include "plan/strategy.h"
 
 /* Flags that all kernels read; lists of keys only those do whose rows come one by one. */
-#define KEY_SUMS_KNOW (CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS | CLATTN_FLAG_BLOCK_MASK | CLATTN_FLAGS_TEXT)
+#define KEY_SUMS_KNOW (CLATTN_FLAGS_OF_ALL | CLATTN_FLAG_POOLS)
 
 struct key_sums_call {
     const struct clattn_plan *plan;
