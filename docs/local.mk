@@ -56,7 +56,7 @@ docs_makers = \
 	scripts/docs/search.py \
 	scripts/docs/site.css \
 	scripts/docs/site.py
-EXTRA_DIST += $(docs_makers) docs/lessons docs/decode.csv docs/scale.csv docs/speed.csv
+EXTRA_DIST += $(docs_makers) docs/lessons docs/decode.csv docs/speed.csv
 
 if HAVE_PYTHON
 all-local: docs/made/stamp

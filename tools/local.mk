@@ -226,8 +226,8 @@ $(libclattn_tool_la_OBJECTS): tools/bench_shapes_text.h
 CLEANFILES += tools/bench_shapes_text.h
 EXTRA_DIST += bench/shapes.txt bench/chart.py bench/timing.py bench/calls bench/compare bench/models
 EXTRA_DIST += bench/peer-environment bench/python-figures bench/runtimes
-EXTRA_DIST += bench/scale/curves bench/scale/measure bench/scale/model.py bench/scale/ring_measure.c
-EXTRA_DIST += bench/scale/ring_model.c bench/scale/words.h
+EXTRA_DIST += bench/scale/curves bench/scale/figures.csv bench/scale/measure bench/scale/model.py
+EXTRA_DIST += bench/scale/ring_measure.c bench/scale/ring_model.c bench/scale/words.h
 EXTRA_DIST += bench/decoders/compare bench/decoders/environment bench/decoders/ggml_decode.c
 EXTRA_DIST += bench/decoders/model bench/decoders/llama_steps.c
 
