@@ -85,7 +85,8 @@ OPTION(BIAS_FILE, "bias", "FILE", "float, added to the scores; beside a bool mas
 CHOICE(MASK_KIND, "mask", "KIND", WORDS("none", "bool", "float"), "none (default), bool, or float: added to the scores")
 OPTION(WITH_KEY_LENGTHS, "key-lengths", NULL, "batch entries have key lengths")
 OPTION(PAGE_SIZE, "page-size", "KEYS", "keys and values lie in pages of so many keys; batch entries have key lengths")
-OPTION(POOLS, "pools", "N", "the pages lie in N buffers, 1 to 4; default: one")
+OPTION(POOLS, "pools", "N",
+       "the pages lie in N buffers, 1 to 4; default: of bench one, of others as many as the device needs")
 CHOICE(KEY_TYPE, "key-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES), "keys are stored as f32, .., f64, " CODE_TYPES_TEXT)
 CHOICE(VALUE_TYPE, "value-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES),
        "the same of values; where one is not given, it is --dtype")
@@ -117,7 +118,8 @@ OPTION(TEXT_INPUTS, "inputs", "NAME=VALUE,..",
 
 /* how */
 CHOICE(DEVICE, "device", "NAME", WORDS("gpu", "cpu", "accelerator"),
-       "gpu, cpu, accelerator, PLATFORM:DEVICE, part of a name; default: CLATTN_DEVICE, else the best")
+       "gpu, cpu, accelerator, PLATFORM:DEVICE, part of a name; default: CLATTN_DEVICE, else the best; run, explain, "
+       "bench, tune take several too, with + between them")
 CHOICE(STRATEGY, "strategy", "NAME", NULL, "take this one; `clattn explain` names them")
 CHOICE(MATMUL, "matmul", "NAME", WORDS("auto", "clblast", "tiles"),
        "auto (default), clblast or tiles, for strategy staged")
