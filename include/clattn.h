@@ -175,10 +175,11 @@ CLATTN_API void clattn_context_options_init(clattn_context_options *options, siz
  * is whole to the last bit, and nobody but the user (for CLATTN_BINARY_DIR: or root) could have written it or
  * its folder. Otherwise, or where anything of this fails, programs are compiled, and nothing is said.
  *
- * Drivers are wrong at times. On devices whose driver the tests do not run on, a new plan of attention computes a small
- * call with its own programs and holds it against the float64 reference, once for those programs and features; a
- * strategy whose answer is wrong, or that two processes in a row ended in, is not taken, and clattn_plan_explain says
- * so; one that was asked for by name is CLATTN_UNSUPPORTED. Gradients, caches and layers' other steps are not checked.
+ * Drivers are wrong at times. On devices whose driver the tests do not run on, a new plan of attention, or of its
+ * gradients, computes a few small calls with its own programs and holds them against the float64 reference, once for
+ * those programs and features; a strategy whose answer is wrong, or that two processes in a row ended in, is not taken,
+ * and clattn_plan_explain says so; one that was asked for by name is CLATTN_UNSUPPORTED. Sums of weights, caches and
+ * layers' other steps are not checked.
  *   CLATTN_SELF_CHECK  "always": on every device. "again": also what was found before. "off": never. Another value is
  *                      CLATTN_INVALID_ARGUMENT. What was found is in the folder of compiled programs, but with
  *                      CLATTN_CACHE "off", and counts until driver, device or clattn change.
@@ -209,6 +210,7 @@ CLATTN_API clattn_status clattn_context_create(cl_context cl, cl_device_id devic
  *   other text                    part of a device's or platform's name, upper and lower case alike
  *   NULL                          the environment variable CLATTN_DEVICE by the same rules; where it is
  *                                 not set: the first GPU, else accelerator, else CPU
+ * Lists of devices, names with + between them, are for clattn_group_open (clattn_group.h).
  * No match is CLATTN_NO_DEVICE with a message that lists what there is; another device is never taken
  * in its place. `options` may be NULL. */
 CLATTN_API clattn_status clattn_context_open(const char *device, const clattn_context_options *options,

@@ -41,17 +41,20 @@ CLATTN_API clattn_context *clattn_group_context(const clattn_group *group, size_
 
 /* As clattn_forward_host and clattn_backward_host, by all devices of the group.
  *
- * Shares: the first call of a problem computes a part of it on each device by itself, and times that. Batch entries,
- * or key heads with their query heads, are divided by speed; rows, where neither divides well; then keys. Then the
+ * Shares: the first call of a problem computes a part of it on each device by itself, and times that. One axis is
+ * divided by speed, the first that divides well: batch entries, key heads with their query heads, rows, keys. Then the
  * whole is computed by all, and by the fastest alone, and what was faster is what calls of this problem do from then
- * on, as long as the group lives: shares, and so bits, do not change from call to call. An axis over which a gradient
- * is summed is not divided, nor a packed batch. clattn_group_explain tells what was found.
+ * on, as long as the group lives: shares, and so bits, do not change from call to call. The batch and the rows of
+ * packed sequences are not divided, nor an axis over which a gradient is summed, but for dquery's sum over keys.
+ * clattn_group_explain tells what was found.
  *
  * A device computes its share with the bits that it has for such a problem: on devices of one kind, divided by batch or
- * heads, those of one device. Dropout, and texts of the user's own, see numbers of the whole. Results of some of the
- * keys are float32, and are summed in float64 in the order of keys, out and lse as by clattn_merge: what clattn_ring.h
- * cannot divide among ranks has its keys whole. Gradients so, where those of key, value and bias are float32; they go
- * by the lse that is given.
+ * heads, those of one device. Dropout, and texts of the user's own, see numbers of the whole.
+ *
+ * Keys are divided by the schedule of clattn_ring.h: a problem that it cannot divide among ranks has its keys whole.
+ * Results of some of the keys are float32, and are summed in float64 in the order of keys, out and lse as by
+ * clattn_merge. dquery is summed so too, of the lse that is given, where it does not accumulate and the gradients of
+ * key, value and bias that are asked for are float32.
  *
  * What is more than a device has memory for, or gives out in one buffer (CL_DEVICE_MAX_MEM_ALLOC_SIZE), it computes in
  * slices, of batch, heads, rows or keys, one after the other: a group of one device does so too.
