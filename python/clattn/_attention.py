@@ -70,8 +70,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
                         columns of a value]; without batch, or without both; heads is a multiple of kv_heads. float32,
                         float16, bfloat16 or float64; keys and values also int8 and 8-bit floats
     mask                broadcasts to [batch, heads, rows, keys]; bool or uint8: True where a row sees a key; or uint32,
-                        [.., ceil(keys / 32)]: key j is bit j % 32 of word j / 32. Or a text
-                        in OpenCL C, an expression of b, h, i and j: "j <= POSITION(i)"; or the function clattn_mask
+                        [.., ceil(keys / 32)]: key j is bit j % 32 of word j / 32. Or a text in OpenCL C, an expression
+                        of b, h, i and j: "j <= POSITION(i)"; or the function clattn_mask
     mask_first_key      mask and bias are of the keys from this one on; keys before it pass the mask
     score               such a text, of s too, that becomes the score: "s - SCALAR(rate) * TO_NUMBER(j)"; or the
                         function clattn_score. docs/scores.md has the words of texts
@@ -84,7 +84,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     always_visible_keys so many first keys pass the window
     scale               1 / sqrt(columns) where None; any finite number
     softcap             scores become softcap * tanh(score / softcap)
-    slopes, sinks       [heads]: ALiBi's slopes, also [batch, heads]; a further logit without a value
+    slopes, sinks       [heads]: ALiBi's slopes, also [batch, heads]; a further logit without a value. Rounded to
+                        float32, but float64 beside float64 queries
     key_lengths         numbers, one a batch entry: keys behind it are not seen
     dropout, seed       the probability that a weight is dropped, and the seed of which
     out                 an array to write to, of the shape of the result and of a floating-point type; else a new one
@@ -107,8 +108,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
                         "nvfp4"; the last axis counts bytes, of blocks and of codes of four bits. quantise() and
                         quantise_rows() make them
     key_scales, value_scales   float32, of int8, e4m3, e5m2, int4: [batch or pages, kv_heads, rows, columns], of which
-                        the last two may have fewer: so many share one. Scales, where more lies
-                        beside the codes: u8, u4, nvfp4
+                        the last two may have fewer: so many share one. A clattn.Scales where more lies beside the
+                        codes: u8, u4, nvfp4
     key_lists, list_rows   [batch, kv_heads, rows / list_rows, n] of int32: `list_rows` neighbouring rows (1 where None)
                         see the keys of these numbers, besides all masks; -1 ends a list, and no key stands twice in it
     context             a clattn.Context, which has a device; the process's own where None
