@@ -30,9 +30,10 @@ struct subject {
     struct kernel *kernel;
     struct tile_kernel tile; /* tiles only */
     size_t items;            /* kernels that walk along rows */
+    clattn_type heads_type;  /* of slopes and sinks; CLATTN_TYPE_NONE: the kernel reads none */
     twin_prepare *prepare;
     twin_judge *judge;
-    char options[64];
+    char options[96];
 };
 
 static void launch_size(const struct subject *subject, const struct kernel_run *run, size_t global[3], size_t local[3])
@@ -60,6 +61,11 @@ static void launch_size(const struct subject *subject, const struct kernel_run *
     }
 }
 
+static int has_type(const clattn_problem *problem, uint32_t feature, clattn_type type, clattn_type wanted)
+{
+    return !(problem->features & feature) || wanted == CLATTN_TYPE_NONE || (type ? type : CLATTN_FLOAT32) == wanted;
+}
+
 /* Whether the subject computes such calls. Packed sequences and 16-bit types do not reach repair: CLBlast takes
  * neither. A mask of blocks needs a program for its size of blocks, and a subject is one program: random_calls tests
  * those. Lists of keys staged does not take. */
@@ -67,7 +73,9 @@ static int is_for(const struct subject *subject, const clattn_problem *problem)
 {
     const int packed = (problem->features & CLATTN_WITH_VARLEN) != 0;
     return !(strcmp(subject->name, "repair") == 0 && packed) &&
-           !(problem->features & (CLATTN_WITH_BLOCK_MASK | CLATTN_WITH_KEY_LISTS));
+           !(problem->features & (CLATTN_WITH_BLOCK_MASK | CLATTN_WITH_KEY_LISTS)) &&
+           has_type(problem, CLATTN_WITH_SLOPES, problem->slopes_type, subject->heads_type) &&
+           has_type(problem, CLATTN_WITH_SINKS, problem->sinks_type, subject->heads_type);
 }
 
 /* One random call. */
@@ -168,8 +176,12 @@ static void test_tiles(struct totals *totals, const char *file, const char *name
 static void test_rows(struct totals *totals, const char *file, const char *name, clattn_type type, int vector,
                       size_t items, twin_prepare *prepare, twin_judge *judge)
 {
-    struct subject subject = { .name = name, .items = items, .prepare = prepare, .judge = judge };
-    snprintf(subject.options, sizeof(subject.options), "-D TYPE=%d -D VEC=%d -D ITEMS=%zu", (int)type, vector, items);
+    /* In float64 slopes and sinks are of either type, each in one of the programs. */
+    const clattn_type heads = type == CLATTN_FLOAT64 && items > 1 ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
+    struct subject subject = { .name = name, .items = items, .heads_type = heads, .prepare = prepare, .judge = judge };
+    snprintf(subject.options, sizeof(subject.options),
+             "-D TYPE=%d -D VEC=%d -D ITEMS=%zu -D SLOPES_TYPE=%d -D SINKS_TYPE=%d", (int)type, vector, items,
+             (int)heads, (int)heads);
     if (items > totals->context->device.work_group_limit) {
         ++totals->skipped;
         return;

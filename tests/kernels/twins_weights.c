@@ -48,7 +48,8 @@ static struct row_sum sum_row(const struct row *row, const struct kernel_run *lo
 {
     const int has_sink = (row->problem->flags & CLATTN_FLAG_SINKS) != 0;
     const struct tensor_place *place = &row->host->operands.tensor[TENSOR_SINKS];
-    const double sink = has_sink ? (double)((const float *)place->data)[place_index(place, 0, row->h, 0, 0)] : 0;
+    const double sink =
+        has_sink ? type_load(row->problem->p.sinks_type, place->data, place_index(place, 0, row->h, 0, 0)) : 0;
     struct row_sum s = { has_sink ? sink : -INFINITY, 0, 0 };
     for (int64_t j = 0; j < row->sequence.stored_keys; ++j) {
         s.maximum = is_allowed(row, j) ? fmax(s.maximum, score_get(logits, at(row, j))) : s.maximum;
