@@ -2,9 +2,11 @@
  *
  *     maxima [plane][count]  ->  [plane][ceil(count / KEY_SUMS_MAXIMA)] -> ... -> one: max_logit
  *
- *     global id 0: part of a plane's maxima      2: batch * head
+ *     global id 0: plane * parts + part of its maxima
  *
- * The largest of some numbers has no rounding, and so no order. */
+ * All along one axis: NVIDIA's GPUs take no more than 65,535 work-groups along the others. The largest of some numbers
+ * has no rounding, and so no order. */
+#include "common/rehearsal.clh"
 #include "common/types.clh"
 #include "key_sums/larger.clh"
 
@@ -13,10 +15,9 @@ __kernel LEAST_SUB_GROUP void largest_logit(const clattn_key_sums_places places,
                                             __global REAL *max_logit, clattn_i64 from_at, clattn_i64 to_at, int count,
                                             int parts, int heads)
 {
-    const int part = (int)get_global_id(0), plane = (int)get_global_id(2);
-    if (part >= parts) {
-        return;
-    }
+    LEAVE_REHEARSAL(parts)
+    const size_t at = get_global_id(0);
+    const int plane = (int)(at / parts), part = (int)(at % parts);
     const clattn_i64 from = from_at + (clattn_i64)plane * count;
     REAL largest = -INFINITY;
     for (int n = part * KEY_SUMS_MAXIMA; n < min((part + 1) * KEY_SUMS_MAXIMA, count); ++n) {

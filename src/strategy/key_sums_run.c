@@ -91,7 +91,7 @@ clattn_status key_sums_largest(const struct key_sums_call *call, struct kernel *
     for (int64_t parts = 0; kernel && parts != 1 && status == CLATTN_OK; count = parts) {
         const cl_int cl_count = (cl_int)count, cl_parts = (cl_int)(parts = parts_of(count));
         const size_t local[3] = { 1, 1, 1 };
-        const size_t global[3] = { (size_t)parts, 1, (size_t)planes };
+        const size_t global[3] = { (size_t)(parts * planes), 1, 1 };
         const struct launch_argument arguments[] = {
             ARGUMENT(call->places),
             ARGUMENT(call->operands->workspace),
@@ -105,7 +105,7 @@ clattn_status key_sums_largest(const struct key_sums_call *call, struct kernel *
         if (parts == 1) {
             chain_final(chain);
         }
-        status = launch(chain, kernel, 3, global, local, sizeof(arguments) / sizeof(arguments[0]), arguments);
+        status = launch(chain, kernel, 1, global, local, sizeof(arguments) / sizeof(arguments[0]), arguments);
         const cl_long next = from_at; /* what was read may be written to: less is written than was read */
         from_at = to_at;
         to_at = next;
