@@ -87,19 +87,19 @@ INLINE void take_logits(const clattn_params *p, const attention_buffers *in, con
     FOR_KEYS add_exactly(&totals->sum[n], &totals->rest[n], sum[n]);
 }
 
-/* What the work-items of a key have becomes the key's. */
+/* What the work-items of a key have becomes the key's, and the largest logit of all keys the tile's. */
 INLINE void store_keys(const clattn_params *p, const clattn_key_sums_places *places, const place *at, int from,
                        const key_totals *totals, __local REAL *stage, __local REAL *largest, __global REAL *key_sums,
                        __global REAL *maxima)
 {
-    const int b = at->rows.b, h = at->rows.h;
+    const int b = at->rows.b, h = at->rows.h, keys = min(TILE_KEYS, p->key_len - from);
     FOR_KEYS {
         const int cell = at->y * TILE_KEYS + ITEM_KEY(at->x, n);
         stage[cell] = totals->sum[n] + totals->rest[n];
         largest[cell] = totals->largest[n];
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (int key = (int)get_local_id(0); key < min(TILE_KEYS, p->key_len - from); key += WORK_ITEMS) {
+    for (int key = (int)get_local_id(0); key < keys; key += WORK_ITEMS) {
         REAL sum = 0, most = -INFINITY;
         for (int y = 0; y < ITEMS_Y; ++y) {
             sum += stage[y * TILE_KEYS + key];
@@ -108,8 +108,17 @@ INLINE void store_keys(const clattn_params *p, const clattn_key_sums_places *pla
         if (WANTS_SUMS) {
             key_sums[key_sum_at(places, b, h, from + key)] = sum;
         }
-        if (WANTS_MAX) {
-            maxima[((size_t)b * p->query_heads + h) * p->key_len + from + key] = most;
+        largest[key] = most; /* of this column the work-item alone has read */
+    }
+    if (WANTS_MAX) { /* a constant: no barrier stands in a branch */
+        barrier(CLK_LOCAL_MEM_FENCE);
+        REAL most = -INFINITY;
+        for (int key = 0; key < keys; ++key) {
+            most = larger_logit(most, largest[key]);
+        }
+        if (get_local_id(0) == 0) {
+            const int blocks = (p->key_len - 1) / TILE_KEYS + 1;
+            maxima[((size_t)b * p->query_heads + h) * blocks + from / TILE_KEYS] = most;
         }
     }
 }

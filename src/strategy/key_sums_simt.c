@@ -72,10 +72,11 @@ static clattn_status build(struct ask *ask, void *of, size_t *limit)
 
 static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 {
+    const clattn_problem *p = &attention_problem(plan->problem)->p;
     struct key_sums_simt *state = plan->state;
-    clattn_status status = key_sums_measure(plan, attention_problem(plan->problem)->p.key_len);
+    clattn_status status = row_tile_build(ask, NAME, find, build, state);
     if (status == CLATTN_OK) {
-        status = row_tile_build(ask, NAME, find, build, state);
+        status = key_sums_measure(plan, ceil_div(p->key_len, state->shape.of.tile.keys));
     }
     if (status == CLATTN_OK) {
         text_append(ask->explain, "  tile: %d keys x %d queries, %d work-items, %zu bytes of local memory\n",
@@ -93,8 +94,9 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     struct key_sums_call call;
     key_sums_call_of(plan, operands, &call);
     const clattn_params *p = &call.given.params;
+    const int64_t blocks = ceil_div(p->key_len, tile->keys);
     const double work_most = SIMT_LAUNCH_WORK_PER_UNIT * (double)plan->context->device.compute_units;
-    struct launch_part part = launch_parts(ceil_div(p->key_len, tile->keys), (int64_t)p->batch * p->query_heads,
+    struct launch_part part = launch_parts(blocks, (int64_t)p->batch * p->query_heads,
                                            work_most / tile_work(&state->shape.of, (double)p->query_len));
     clattn_status status = CLATTN_OK;
     while (status == CLATTN_OK && launch_next(&part)) {
@@ -110,7 +112,7 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
         }
         status = launch(chain, state->kernel, 3, global, local, count + 2, arguments);
     }
-    return status == CLATTN_OK ? key_sums_largest(&call, state->largest, p->key_len, chain) : status;
+    return status == CLATTN_OK ? key_sums_largest(&call, state->largest, blocks, chain) : status;
 }
 
 const struct strategy strategy_key_sums_simt = {
