@@ -181,7 +181,8 @@ static double need_of(const struct sums_call *call, double got, double expected,
     const double u = is_double ? 0x1p-53 : 0x1p-24, least = 2 * (is_double ? DBL_MIN : (double)FLT_MIN);
     const double whole = u * (unit + sum_bound(terms, call->roundings) * fabs(expected));
     if (isnan(expected) || isinf(expected)) {
-        return isnan(expected) ? (isnan(got) ? 0 : INFINITY) : !(got < expected) && !(got > expected) ? 0 : INFINITY;
+        const int is_right = isnan(expected) ? isnan(got) : isinf(got) && (got < 0) == (expected < 0);
+        return is_right ? 0 : INFINITY;
     }
     if (call->family == VALUES_ENDS && fabs(expected) > 1e37) { /* logits beyond float32 are finite in effect */
         return 0;
