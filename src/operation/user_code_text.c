@@ -66,17 +66,19 @@ static clattn_status check_characters(const char *source)
     return CLATTN_OK;
 }
 
-/* Whether a directive says which brackets the text has: a condition, or a definition with one that is not closed. */
+/* Whether a directive says which brackets the text has: a condition, or a definition that leaves one open, or closes
+ * one that it has not opened. */
 static int hides_brackets(const char *word)
 {
-    int open = 0;
+    int open = 0, least = 0;
     if (strncmp(word, "if", 2) == 0) {
         return 1;
     }
     for (const char *at = word; *at && (*at != '\n' || at[-1] == '\\'); ++at) {
         open += strchr("({[", *at) ? 1 : strchr(")}]", *at) ? -1 : 0;
+        least = open < least ? open : least;
     }
-    return open != 0;
+    return open != 0 || least < 0;
 }
 
 /* Behind # at the beginning of a line. */

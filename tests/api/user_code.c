@@ -148,6 +148,7 @@ START_TEST(test_brackets)
     static const char *const texts[] = {
         SCORE("s * (')' == 41 && \"(\\\"(\"[0] == '(' ? 1 : 0)"),
         "#define OPEN (\n" SCORE("OPEN s * 2)"),
+        "#define TIMES ) * (\n" SCORE("(s TIMES 2)"),
         "#if 0\n{ (\n#endif\n" SCORE("s"),
         "// (\n/* { */\n" SCORE("s"),
     };
