@@ -164,6 +164,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", clattn_last_error());
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
+    if (clattn_ring_chosen(model.ring) == CLATTN_RING_HEADS) { /* whose steps have two messages for each rank */
+        fprintf(stderr, "algorithm=auto: took heads, which are not modelled; name another\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
     model.buffer = SMPI_SHARED_MALLOC((size_t)(largest_message(&model) / SHRINK) + 1);
     MPI_Barrier(MPI_COMM_WORLD);
     const double begin = MPI_Wtime();
