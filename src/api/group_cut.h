@@ -30,7 +30,7 @@ int64_t group_pieces(const struct group_call *whole, enum group_axis axis);
 struct group_part {
     struct group_call call;
     size_t share;     /* the number of its bounds */
-    int32_t *offsets; /* what it has of its own, or NULL: [batch] query_offsets, and key_lengths behind them; */
+    int32_t *offsets; /* [batch] query_offsets of its own, and as many key_lengths behind them */
     float *results;   /* of keys: out, and lse behind it; of gradients dquery. Dense. */
 };
 

@@ -84,7 +84,7 @@ int64_t group_keys(const struct group_call *whole)
 
 /* ---- cutting ----------------------------------------------------------------------------------- */
 
-/* Rows of a part's results, and their columns. */
+/* Rows of a part's results, of all heads and batch entries. */
 static int64_t rows_of(const clattn_problem *p)
 {
     return p->batch * p->query_heads * p->query_len;

@@ -5,8 +5,8 @@
 
 #include "api/group_cut.h"
 
-/* How many keys there are to be divided: none beyond the longest of key_lengths, but where gradients of those are
- * written, as 0. 1: the call cannot be divided so. */
+/* How many keys there are to be divided: as many as the longest of key_lengths says; of gradients all, since those of
+ * keys behind it are written too, as 0. 1: the call cannot be divided so. */
 int64_t group_keys(const struct group_call *whole);
 
 /* Makes a part, whose tensors begin where its keys do, that of keys [first, first + count). */
