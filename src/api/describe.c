@@ -287,7 +287,7 @@ static void describe_broken_json(struct text *text, const struct device_broken *
 
 static void describe_json(struct text *text, const struct device_listing *listing, const struct choice *choice)
 {
-    const char *wanted = choice->wanted;
+    const char *wanted = choice->wanted, *missed = choice->unfound[0] ? choice->unfound : wanted;
     text_append(text, "{\n  \"devices\": [\n");
     for (unsigned i = 0; i < listing->count; ++i) {
         describe_one_json(text, &listing->items[i], is_chosen(choice, i));
@@ -307,10 +307,11 @@ static void describe_json(struct text *text, const struct device_listing *listin
     }
     text_append(text, ",\n  ");
     json_string(text, "reason",
-                choice->first >= 0                      ? reason(wanted, &listing->items[choice->first].device)
-                : device_broken_wanted(listing, wanted) ? "the device cannot be used"
-                : listing->count                        ? "CLATTN_DEVICE matches no device"
-                                                        : "there is no OpenCL device");
+                choice->first >= 0 && !choice->unfound[0] ? reason(wanted, &listing->items[choice->first].device)
+                : device_broken_wanted(listing, missed)   ? "the device cannot be used"
+                : choice->first >= 0                      ? "a name in CLATTN_DEVICE matches no device"
+                : listing->count                          ? "CLATTN_DEVICE matches no device"
+                                                          : "there is no OpenCL device");
     text_append(text, "\n}\n");
 }
 
