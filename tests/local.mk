@@ -86,9 +86,8 @@ test_programs = \
 	tests/unit/call tests/unit/device_quirks \
 	tests/unit/environment \
 	tests/unit/gpu_choices \
-	tests/unit/gradients \
-	tests/unit/half tests/unit/host_regions \
-	tests/unit/host_sharing \
+	tests/unit/gradients tests/unit/group_choice \
+	tests/unit/half tests/unit/host_regions tests/unit/host_sharing \
 	tests/unit/kernel_source \
 	tests/unit/launch_parts \
 	tests/unit/overlap \
@@ -139,13 +138,14 @@ tests_kernels_staged_SOURCES = \
 tests_unit_environment_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=getauxval,--wrap=getuid,--wrap=geteuid,--wrap=getgid,--wrap=getegid
 
-# Drivers that do other than they say, or refuse; threads that wait for the test, and what they are made with.
+# Drivers and devices that do other than they say; threads that wait for the test, and what they are made with.
 tests_api_costs_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clBuildProgram
 tests_api_plan_requests_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=pthread_create
 tests_unit_program_binary_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clGetProgramInfo
 tests_api_group_keys_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=clCreateBuffer
 tests_api_host_refused_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=clCreateBuffer,--wrap=clReleaseMemObject,--wrap=clEnqueueWriteBuffer
+tests_unit_group_choice_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=group_call_run,--wrap=clock_ms,--wrap=clock_idle
 tests_unit_host_sharing_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=clGetDeviceInfo,--wrap=clCreateBuffer,--wrap=clEnqueueWriteBuffer,--wrap=clReleaseMemObject
 

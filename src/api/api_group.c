@@ -223,6 +223,18 @@ clattn_status clattn_group_backward_host(clattn_group *group, const clattn_backw
 
 /* ---- telling ---------------------------------------------------------------------------------- */
 
+static void tell_measured(const clattn_group *group, const struct group_division *division, struct text *text)
+{
+    if (division->together_ms > 0) {
+        text_append(text, "; measured: together %s ms, alone", DECIMAL_FIXED(3, division->together_ms));
+    } else if (division->alone_ms[0] > 0) {
+        text_append(text, "; measured: alone");
+    }
+    for (size_t n = 0; n < group->count && division->alone_ms[0] > 0; ++n) {
+        text_append(text, "%s %s ms", n == 0 ? "" : ",", DECIMAL_FIXED(3, division->alone_ms[n]));
+    }
+}
+
 static void tell_division(const clattn_group *group, const struct group_division *division, struct text *text)
 {
     char line[1024];
@@ -235,10 +247,7 @@ static void tell_division(const clattn_group *group, const struct group_division
         text_append(text, n == 0 ? "  %s divided: %lld" : "%s %lld", n == 0 ? group_axis_names[division->axis] : "",
                     (long long)(division->first[n + 1] - division->first[n]));
     }
-    if (division->together_ms > 0) {
-        text_append(text, "; measured: together %s ms, alone %s ms", DECIMAL_FIXED(3, division->together_ms),
-                    DECIMAL_FIXED(3, division->alone_ms));
-    }
+    tell_measured(group, division, text);
     text_append(text, "\n");
 }
 

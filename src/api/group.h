@@ -12,11 +12,12 @@
 struct group_division {
     struct any_problem *problem;
     int is_divided; /* 0: the fastest context computes all of it */
-    size_t fastest;
+    size_t fastest; /* alone */
     enum group_axis axis;
     int64_t pieces;                       /* of the axis in the call that was measured */
     int64_t first[CLATTN_GROUP_MOST + 1]; /* context n has pieces [first[n], first[n + 1]) of these */
-    double together_ms, alone_ms;         /* of that call; 0: was not measured */
+    double together_ms;                   /* the least that that call took; 0: was not measured */
+    double alone_ms[CLATTN_GROUP_MOST];   /* on each context */
 };
 
 struct clattn_group {

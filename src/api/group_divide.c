@@ -1,70 +1,103 @@
-/* How a problem is divided among contexts: by what a part of it takes on each, and whether that is faster than the
- * fastest by itself. */
+/* How a problem is divided among contexts: what the whole takes on each alone, shares by these speeds, and what all
+ * take together. What is least is how it is computed. */
 #include <float.h>
 #include <string.h>
 
 #include "api/group.h"
-#include "base/checked_math.h"
 #include "base/clock.h"
 
+#define SPEED_TURNS 2
 #define TURNS 4
-#define LONG_MS 100.0    /* a call as long as that is timed once, a shorter one by the better of two */
+#define ENOUGH_MS 500.0  /* turns that took so long are enough */
+#define LONG_MS 100.0    /* a way as long as that is not tried again where another takes half of it */
+#define IDLE_MS 5.0      /* before each call: threads of the runtime that computed last may still spin */
 #define BALANCE_GAIN 1.1 /* an axis must divide so much better to be taken before one whose pieces are whole calls */
 
 /* ---- measuring -------------------------------------------------------------------------------- */
 
-struct timed {
-    const clattn_group *group;
-    const struct group_call *call;
+/* A way to compute a call, and the least that it took. */
+struct way {
     const struct group_division *division; /* NULL: by context `alone` */
     size_t alone;
+    double least_ms;
 };
 
-static clattn_status run_once(const struct timed *timed)
+struct trial {
+    const clattn_group *group;
+    const struct group_call *call;
+    size_t count;
+    struct way way[CLATTN_GROUP_MOST + 1];
+};
+
+static clattn_status run_once(const struct trial *trial, const struct way *way)
 {
-    return timed->division ? group_run_divided(timed->group, timed->division, timed->call)
-                           : group_call_run(timed->group->context[timed->alone], timed->call);
+    return way->division ? group_run_divided(trial->group, way->division, trial->call)
+                         : group_call_run(trial->group->context[way->alone], trial->call);
 }
 
-static clattn_status time_once(const struct timed *timed, double *ms)
+/* Its first call, in which plans are made, is not timed. */
+static clattn_status add_way(struct trial *trial, const struct group_division *division, size_t alone)
 {
-    const double start = clock_ms();
-    const clattn_status status = run_once(timed);
-    *ms = clock_ms() - start;
+    struct way *way = &trial->way[trial->count++];
+    *way = (struct way){ division, alone, DBL_MAX };
+    return run_once(trial, way);
+}
+
+/* Among the first `count` ways. */
+static size_t fastest_of(const struct trial *trial, size_t count)
+{
+    size_t best = 0;
+    for (size_t n = 1; n < count; ++n) {
+        best = trial->way[n].least_ms < trial->way[best].least_ms ? n : best;
+    }
+    return best;
+}
+
+static int is_hopeless(const struct trial *trial, const struct way *way)
+{
+    return way->least_ms < DBL_MAX && way->least_ms > LONG_MS &&
+           way->least_ms > 2 * trial->way[fastest_of(trial, trial->count)].least_ms;
+}
+
+static clattn_status time_once(const struct trial *trial, struct way *way, double *spent_ms)
+{
+    clock_idle(IDLE_MS);
+    const double start_ms = clock_ms();
+    const clattn_status status = run_once(trial, way);
+    const double took_ms = clock_ms() - start_ms;
+    way->least_ms = took_ms < way->least_ms ? took_ms : way->least_ms;
+    *spent_ms += took_ms;
     return status;
 }
 
-/* The better of two, after a call in which plans are made. */
-static clattn_status measure(const struct timed *timed, double *ms)
+/* In turns, so that what else the machine does strikes all ways. */
+static clattn_status measure(struct trial *trial, int turns)
 {
-    clattn_status status = run_once(timed);
-    double again = DBL_MAX;
-    *ms = DBL_MAX;
-    status = status == CLATTN_OK ? time_once(timed, ms) : status;
-    if (status == CLATTN_OK && *ms < LONG_MS) {
-        status = time_once(timed, &again);
-    }
-    *ms = again < *ms ? again : *ms;
-    return status;
-}
-
-/* In turns, so that what else the machine does strikes both. */
-static clattn_status compare(const struct timed *together, const struct timed *alone, struct group_division *division)
-{
-    clattn_status status = measure(together, &division->together_ms);
-    if (status == CLATTN_OK) {
-        status = measure(alone, &division->alone_ms);
-    }
-    for (int turn = 0; turn < TURNS && status == CLATTN_OK && division->alone_ms < LONG_MS; ++turn) {
-        double together_ms, alone_ms;
-        status = time_once(together, &together_ms);
-        status = status == CLATTN_OK ? time_once(alone, &alone_ms) : status;
-        if (status == CLATTN_OK) {
-            division->together_ms = together_ms < division->together_ms ? together_ms : division->together_ms;
-            division->alone_ms = alone_ms < division->alone_ms ? alone_ms : division->alone_ms;
+    clattn_status status = CLATTN_OK;
+    double spent_ms = 0;
+    for (int turn = 0; turn < turns && spent_ms < ENOUGH_MS; ++turn) {
+        for (size_t n = 0; n < trial->count && status == CLATTN_OK; ++n) {
+            if (!is_hopeless(trial, &trial->way[n])) {
+                status = time_once(trial, &trial->way[n], &spent_ms);
+            }
         }
     }
     return status;
+}
+
+static clattn_status measure_alone(struct trial *trial)
+{
+    clattn_status status = CLATTN_OK;
+    for (size_t n = 0; n < trial->group->count && status == CLATTN_OK; ++n) {
+        status = add_way(trial, NULL, n);
+    }
+    return status == CLATTN_OK ? measure(trial, SPEED_TURNS) : status;
+}
+
+static clattn_status measure_together(struct trial *trial, const struct group_division *division)
+{
+    const clattn_status status = add_way(trial, division, 0);
+    return status == CLATTN_OK ? measure(trial, TURNS) : status;
 }
 
 /* ---- dividing --------------------------------------------------------------------------------- */
@@ -109,60 +142,51 @@ static int choose_axis(const clattn_group *group, const struct group_call *whole
     return best < DBL_MAX;
 }
 
-/* The speed of each context: of a part that all could have, where there is one, else of the whole. */
-static clattn_status find_speeds(const clattn_group *group, const struct group_call *whole, double *speed)
-{
-    struct group_division part = { .axis = GROUP_BATCH };
-    while (part.axis < GROUP_AXES && group_pieces(whole, part.axis) <= 1) {
-        part.axis++;
-    }
-    part.pieces = part.axis < GROUP_AXES ? group_pieces(whole, part.axis) : 1;
-    clattn_status status = CLATTN_OK;
-    for (size_t n = 0; n < group->count && status == CLATTN_OK; ++n) {
-        for (size_t k = 0; k <= group->count; ++k) { /* the part is that of context n, and no other has one */
-            part.first[k] = k > n ? ceil_div(part.pieces, (int64_t)group->count) : 0;
-        }
-        const struct timed timed = { group, whole, part.pieces > 1 ? &part : NULL, n };
-        double ms;
-        status = measure(&timed, &ms);
-        speed[n] = 1 / (ms > 1e-6 ? ms : 1e-6);
-    }
-    return status;
-}
-
-static size_t fastest(const double *speed, size_t count)
-{
-    size_t best = 0;
-    for (size_t n = 1; n < count; ++n) {
-        best = speed[n] > speed[best] ? n : best;
-    }
-    return best;
-}
-
 /* A call that adds to what is there cannot be tried. */
 static int may_be_tried(const struct group_call *whole)
 {
     return whole->backward.accumulate == 0;
 }
 
-clattn_status group_divide(clattn_group *group, const struct group_call *whole, struct group_division *division)
+/* By all, as if they were equally fast, where an axis divides. */
+static void divide_untried(const clattn_group *group, const struct group_call *whole, struct group_division *division)
 {
     double speed[CLATTN_GROUP_MOST];
     for (size_t n = 0; n < group->count; ++n) {
         speed[n] = 1;
     }
-    clattn_status status = CLATTN_OK;
-    if (group->count > 1 && may_be_tried(whole)) {
-        status = find_speeds(group, whole, speed);
+    division->is_divided = group->count > 1 && choose_axis(group, whole, speed, division);
+}
+
+/* The contexts are the first ways, all of them together, where an axis divides, the last. */
+static void take_fastest(const struct trial *trial, struct group_division *division)
+{
+    const size_t contexts = trial->group->count;
+    for (size_t n = 0; n < contexts; ++n) {
+        division->alone_ms[n] = trial->way[n].least_ms;
     }
-    division->fastest = fastest(speed, group->count);
-    if (status != CLATTN_OK || group->count == 1 || !choose_axis(group, whole, speed, division)) {
-        return status;
+    division->together_ms = trial->count > contexts ? trial->way[contexts].least_ms : 0;
+    division->fastest = fastest_of(trial, contexts);
+    division->is_divided = fastest_of(trial, trial->count) == contexts;
+}
+
+clattn_status group_divide(clattn_group *group, const struct group_call *whole, struct group_division *division)
+{
+    if (group->count == 1 || !may_be_tried(whole)) {
+        divide_untried(group, whole, division);
+        return CLATTN_OK;
     }
-    if (may_be_tried(whole)) {
-        const struct timed together = { group, whole, division, 0 }, alone = { group, whole, NULL, division->fastest };
-        status = compare(&together, &alone, division);
+    struct trial trial = { group, whole, 0, { { NULL, 0, 0 } } };
+    double speed[CLATTN_GROUP_MOST];
+    clattn_status status = measure_alone(&trial);
+    for (size_t n = 0; n < trial.count; ++n) {
+        speed[n] = 1 / (trial.way[n].least_ms > 1e-6 ? trial.way[n].least_ms : 1e-6);
     }
-    division->is_divided = division->together_ms <= division->alone_ms;
+    if (status == CLATTN_OK && choose_axis(group, whole, speed, division)) {
+        status = measure_together(&trial, division);
+    }
+    if (status == CLATTN_OK) {
+        take_fastest(&trial, division);
+    }
     return status;
 }

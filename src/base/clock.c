@@ -9,3 +9,10 @@ double clock_ms(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
 }
+
+void clock_idle(double ms)
+{
+    const long whole_s = (long)(ms / 1e3);
+    const struct timespec pause = { whole_s, (long)(1e6 * (ms - 1e3 * (double)whole_s)) };
+    nanosleep(&pause, NULL);
+}
