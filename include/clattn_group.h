@@ -41,13 +41,13 @@ CLATTN_API clattn_context *clattn_group_context(const clattn_group *group, size_
 
 /* As clattn_forward_host and clattn_backward_host, by all devices of the group.
  *
- * Shares: the first call of a problem is computed by each device alone, some times, and by all. One axis is divided by
- * the speeds that were found, the first that divides well: batch entries, key heads with their query heads, rows, keys.
- * The first of the calls of each, in which kernels are compiled, does not count, nor one that was slower than another.
- * What took least, one device or all, is what calls of this problem do from then on, as long as the group lives: shares,
- * and so bits, do not change from call to call. The batch and the rows of packed sequences are not divided, nor an axis
- * over which a gradient is summed, but for dquery's sum over keys. Gradients that are added to what is there are not
- * tried, but divided evenly. clattn_group_explain tells what was found.
+ * Shares: the first call of a problem is computed by each device alone, some times, and by all. One axis is divided
+ * by the speeds that were found, the first that divides well: batch entries, key heads with their query heads, rows,
+ * keys. The first of the calls of each, in which kernels are compiled, does not count, nor one that was slower than
+ * another. What took least, one device or all, is what calls of this problem do from then on, as long as the group
+ * lives: shares, and so bits, do not change from call to call. The batch and the rows of packed sequences are not
+ * divided, nor an axis over which a gradient is summed, but for dquery's sum over keys. Gradients that are added to
+ * what is there are not tried, but divided evenly. clattn_group_explain tells what was found.
  *
  * A device computes its share with the bits that it has for such a problem: on devices of one kind, divided by batch or
  * heads, those of one device. Dropout, and texts of the user's own, see numbers of the whole.

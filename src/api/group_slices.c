@@ -1,5 +1,6 @@
-/* A call by one context: what is more than its device holds, or gives out in one buffer, goes in slices, of its batch
- * first, then of heads, rows and keys, until each of them fits. */
+/* A call by one context: what is more than its device holds, or gives out in one buffer, goes in slices of one axis,
+ * the first of batch, heads, rows and keys whose slices fit. Where none does, the axis whose slices are smallest, and
+ * each of them in slices again. */
 #include <stdlib.h>
 
 #include "api/entry.h"
@@ -65,21 +66,27 @@ static clattn_status run_slices(clattn_context *context, const struct group_part
     return status == CLATTN_OK ? group_parts_sum(parts) : status;
 }
 
-/* Runs slices of an axis, if they are smaller than the call: *helped. */
-static clattn_status run_if_smaller(clattn_context *context, const struct group_parts *parts, double excess,
-                                    int *helped)
-{
+/* A way to cut a call: how many times too large a slice is, and whether the slices were run. */
+struct way {
     double of_slice;
-    const clattn_status status = excess_of(context, &parts->part[0].call, &of_slice);
-    *helped = status == CLATTN_OK && of_slice < excess;
-    return *helped ? run_slices(context, parts) : status;
+    int was_run;
+};
+
+/* Runs slices that are no more than `most` times too large. */
+static clattn_status run_if_small(clattn_context *context, const struct group_parts *parts, double most,
+                                  struct way *way)
+{
+    const clattn_status status = excess_of(context, &parts->part[0].call, &way->of_slice);
+    way->was_run = status == CLATTN_OK && way->of_slice <= most;
+    return way->was_run ? run_slices(context, parts) : status;
 }
 
 /* As many slices as would fit, if every tensor were cut. */
 static clattn_status try_axis(clattn_context *context, const struct group_call *call, enum group_axis axis,
-                              double excess, int *helped)
+                              double excess, double most, struct way *way)
 {
     const int64_t pieces = group_pieces(call, axis);
+    *way = (struct way){ excess, 0 };
     if (pieces <= 1) {
         return CLATTN_OK;
     }
@@ -94,7 +101,7 @@ static clattn_status try_axis(clattn_context *context, const struct group_call *
     struct group_parts parts;
     clattn_status status = group_parts_begin(&parts, call, axis, (size_t)slices, first);
     if (status == CLATTN_OK) {
-        status = run_if_smaller(context, &parts, excess, helped);
+        status = run_if_small(context, &parts, most, way);
     }
     group_parts_free(&parts);
     free(first);
@@ -103,12 +110,19 @@ static clattn_status try_axis(clattn_context *context, const struct group_call *
 
 clattn_status group_call_run(clattn_context *context, const struct group_call *call)
 {
-    double excess;
-    int helped = 0;
+    double excess, smallest;
+    enum group_axis best = GROUP_AXES;
+    struct way way = { 0, 0 };
     clattn_status status = excess_of(context, call, &excess);
-    for (enum group_axis axis = GROUP_BATCH; axis < GROUP_AXES && excess > 1 && status == CLATTN_OK && !helped;
+    smallest = excess;
+    for (enum group_axis axis = GROUP_BATCH; axis < GROUP_AXES && excess > 1 && status == CLATTN_OK && !way.was_run;
          ++axis) {
-        status = try_axis(context, call, axis, excess, &helped);
+        status = try_axis(context, call, axis, excess, 1, &way);
+        best = way.of_slice < smallest ? axis : best;
+        smallest = way.of_slice < smallest ? way.of_slice : smallest;
     }
-    return status == CLATTN_OK && !helped ? run_at_once(context, call) : status;
+    if (status == CLATTN_OK && !way.was_run && best < GROUP_AXES) {
+        status = try_axis(context, call, best, excess, smallest, &way);
+    }
+    return status == CLATTN_OK && !way.was_run ? run_at_once(context, call) : status;
 }

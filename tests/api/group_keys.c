@@ -17,13 +17,15 @@
 static clattn_context *contexts[CONTEXTS];
 static clattn_group *group;
 
-/* The largest buffer that was made since it was 0. */
+/* The largest buffer that was made since it was 0, and how many. */
 static size_t largest_bytes;
+static int buffers;
 cl_mem __real_clCreateBuffer(cl_context cl, cl_mem_flags flags, size_t bytes, void *host, cl_int *code);
 cl_mem __wrap_clCreateBuffer(cl_context cl, cl_mem_flags flags, size_t bytes, void *host, cl_int *code);
 cl_mem __wrap_clCreateBuffer(cl_context cl, cl_mem_flags flags, size_t bytes, void *host, cl_int *code)
 {
     largest_bytes = bytes > largest_bytes ? bytes : largest_bytes;
+    ++buffers;
     return __real_clCreateBuffer(cl, flags, bytes, host, code);
 }
 
@@ -227,12 +229,50 @@ START_TEST(test_slices)
 }
 END_TEST
 
+/* Memory for half of a call that is nearly all keys and values: three slices of keys, not one of each row, which would
+ * be hardly smaller. */
+START_TEST(test_slices_of_what_is_large)
+{
+    enum { ROWS = 64, KEYS = 512, COLUMNS = 16, MEMORY = 36000 };
+    static float query[ROWS * COLUMNS], key[KEYS * COLUMNS], value[KEYS * COLUMNS], out[ROWS * COLUMNS];
+    struct group_call whole = { .operation = &operation_forward };
+    const clattn_problem problem = CLATTN_PROBLEM_INIT;
+    const clattn_call call = CLATTN_CALL_INIT;
+    const clattn_host_tensors tensors = CLATTN_HOST_TENSORS_INIT;
+    const uint64_t had = contexts[0]->device.global_bytes;
+    for (int n = 0; n < KEYS * COLUMNS; ++n) {
+        value[n] = 1;
+    }
+    whole.problem = problem;
+    whole.call = call;
+    whole.tensors = tensors;
+    whole.problem.query_len = ROWS;
+    whole.problem.key_len = KEYS;
+    whole.problem.head_dim = COLUMNS;
+    whole.problem.strategy = "plain";
+    whole.tensors.query = clattn_host_tensor_bhsd(query, 1, ROWS, COLUMNS);
+    whole.tensors.key = clattn_host_tensor_bhsd(key, 1, KEYS, COLUMNS);
+    whole.tensors.value = clattn_host_tensor_bhsd(value, 1, KEYS, COLUMNS);
+    whole.tensors.out = clattn_host_tensor_bhsd(out, 1, ROWS, COLUMNS);
+    contexts[0]->device.global_bytes = MEMORY;
+    buffers = 0;
+    const clattn_status status = group_call_run(contexts[0], &whole);
+    contexts[0]->device.global_bytes = had;
+    ck_assert_msg(status == CLATTN_OK, "%s", clattn_last_error());
+    ck_assert_int_le(buffers, 3 * FORWARD_TENSOR_COUNT);
+    for (int n = 0; n < ROWS * COLUMNS; ++n) {
+        ck_assert_float_eq_tol(out[n], 1.0f, 1e-6f);
+    }
+}
+END_TEST
+
 static void add(TCase *tests)
 {
     tcase_add_unchecked_fixture(tests, open_group, close_group);
     tcase_add_test(tests, test_keys_are_divided);
     tcase_add_test(tests, test_gradients_of_divided_keys);
     tcase_add_test(tests, test_slices);
+    tcase_add_test(tests, test_slices_of_what_is_large);
 }
 
 int main(void)
