@@ -122,13 +122,11 @@ END_TEST
  * (docs/ranks.md): so only calls of small ones are held to the bound, and of these such whose rows see keys. */
 static int lse_is_small(const struct test_call *test)
 {
-    const clattn_problem *p = &test->problem;
-    const int64_t rows = p->batch * p->query_heads * p->query_len;
-    int64_t seeing = 0;
-    for (int64_t n = 0; n < rows; ++n) {
-        const int64_t plane = n / p->query_len;
-        const double lse =
-            test_call_get(test, TENSOR_LSE, plane / p->query_heads, plane % p->query_heads, n % p->query_len, 0);
+    int64_t n[4], seeing = 0;
+    test_call_shape(test, TENSOR_LSE, n);
+    const int64_t planes = n[0] * n[1], rows = planes * n[2];
+    for (int64_t at = 0; at < rows; ++at) {
+        const double lse = test_call_get(test, TENSOR_LSE, at % planes / n[1], at % n[1], at / planes, 0);
         if (!(fabs(lse) < 16) && lse != (double)-INFINITY) {
             return 0;
         }
