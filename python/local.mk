@@ -20,6 +20,7 @@ EXTRA_DIST += \
 	python/clattn/_flex_text.py \
 	python/clattn/_flex_trace.py \
 	python/clattn/_gradients.py \
+	python/clattn/_key_sums.py \
 	python/clattn/_layout.py \
 	python/clattn/_library.py \
 	python/clattn/_merge.py \

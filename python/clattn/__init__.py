@@ -17,13 +17,14 @@ from ._cache import append, dequantise, dequantise_rows, quantise, quantise_rows
 from ._context import Context, devices
 from ._derivative_call import gradients
 from ._errors import Error, Forked, InvalidArgument, InvalidShape, NoDevice, OutOfMemory, Unsupported
+from ._key_sums import key_sums
 from ._library import LibraryNotFound
 from ._merge import merge
 from ._show import show
 
 __version__ = str(library.functions["clattn_version"]().decode())
-__all__ = ["attention", "gradients", "merge", "rotary", "rotary_table", "append", "quantise",
-           "dequantise", "quantise_rows", "dequantise_rows", "Scales",
+__all__ = ["attention", "gradients", "key_sums", "merge", "rotary", "rotary_table", "append",
+           "quantise", "dequantise", "quantise_rows", "dequantise_rows", "Scales",
            "Plan", "explain", "devices", "show", "Context", "library", "Error", "InvalidArgument",
            "InvalidShape",
            "Unsupported", "NoDevice", "OutOfMemory", "Forked", "LibraryNotFound"]

@@ -9,7 +9,7 @@ from ._code import written
 from ._context import Context, default_context
 from ._derivatives import is_written, refuse_gradients
 from ._errors import InvalidArgument, InvalidShape, check
-from ._fields import _OUT_TYPES, _ROWS, features_of, four_axes, mask_of_bits, optional_fields, output_field
+from ._fields import _OUT_TYPES, _ROWS, features_of, four_axes, masked_fields, output_field
 from ._prepared import Again, Field, Prepared, identity_of, is_kept, numpy_address, of_numpy, prepared_for
 from ._problem import Options, key_maximum, number, options_of, problem_of, refuse_words, whole, wholes
 from ._sequences import NAMES, sequences_of
@@ -123,8 +123,6 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
                             key_scales, value_scales, key_lists, list_rows)))
     code = written(score, mask if isinstance(mask, str) else None, inputs)
     mask = None if isinstance(mask, str) else mask
-    if mask_first_key and mask is bias is None:
-        raise InvalidArgument(f"mask_first_key {mask_first_key}: needs a mask or a bias")
     has_more = code is not None or any(x is not None for x in more.values())
     if others:
         refuse_words("attention", others)
@@ -151,15 +149,9 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     q, k, v = four_axes(q, "query"), four_axes(view(key, "key"), "key"), four_axes(view(value, "value"), "value")
     of = sequences_of(q, k, v, key_lengths, more)
     q, k, v, heads = of.query, of.key, of.value, q.shape[1]
-    fields: Sequence[Field] = of.fields
-    masked = of.batch, heads, of.rows, of.keys - whole(mask_first_key, "mask_first_key", least=0)
-    if masked[3] < 0:
-        raise InvalidShape(f"mask_first_key {mask_first_key}: must be 0 to the {of.keys} keys")
-    if mask is not None and view(mask, "mask").type == "uint32":
-        fields, mask, options = [*fields, mask_of_bits(mask, masked)], None, options + (("mask_bits", 1),)
-    given = dict(learned, mask=mask, key_lengths=key_lengths, offsets=offsets)
-    if any(x is not None for x in given.values()):
-        fields = [*fields, *optional_fields(masked, q.type, given)]
+    more_fields, more_options = masked_fields((of.batch, heads, of.rows, of.keys), q.type, mask_first_key, dict(
+        learned, mask=mask, key_lengths=key_lengths, offsets=offsets))
+    fields, options = [*of.fields, *more_fields], options + more_options
     shape, kind = q.shape[:3] + v.shape[3:], "float64" if q.type == "float64" else "float32"
     wanted: List[Tuple[str, Tuple[int, ...], Tuple[str, ...]]] = [
         ("out", shape, _OUT_TYPES if out is not None else (q.type,))]

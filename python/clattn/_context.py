@@ -13,8 +13,8 @@ class Context:
 
     device: "gpu", "cpu", "accelerator", "PLATFORM:DEVICE" as devices() numbers them, or part of a name; None: the
     environment variable CLATTN_DEVICE, else the first GPU, else accelerator, else CPU. A list of names, or "0:0+1:0":
-    calls on arrays, and their gradients, are divided among these devices (docs/ranks.md); plans, caches and queues are
-    the first one's. May be used by many threads.
+    calls on arrays, and their gradients, are divided among these devices (docs/ranks.md); plans, caches, queues and
+    key_sums() are the first one's. May be used by many threads.
     """
 
     def __init__(self, device: Union[str, Sequence[str], None] = None):

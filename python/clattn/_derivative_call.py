@@ -5,8 +5,8 @@ from ._arrays import View, maker_of, view
 from ._attention import attention, call_of
 from ._context import Context, default_context
 from ._derivatives import refuse_gradients
-from ._errors import InvalidArgument, InvalidShape
-from ._fields import _OUT_TYPES, WITH_GRADIENTS, broadcast, four_axes, learned_shapes, optional_fields
+from ._errors import InvalidArgument
+from ._fields import _OUT_TYPES, WITH_GRADIENTS, broadcast, four_axes, learned_shapes, optional_fields, three_axes
 from ._gradients import run_backward
 from ._problem import number, options_of, refuse_words
 from ._sequences import NAMES, sequences_of
@@ -44,15 +44,6 @@ def _inputs(query: Any, key: Any, value: Any) -> Tuple[int, View, View, View]:
         views.append(found)
     q, k, v = (four_axes(found, name) for found, name in zip(views, ("query", "key", "value")))
     return len(views[0].shape), q, k, v
-
-
-def _three_axes(array: Any, name: str) -> View:
-    """A view of [batch, heads, rows] for one of these or fewer axes."""
-    found = view(array, name)
-    lead = 3 - len(found.shape)
-    if lead < 0:
-        raise InvalidShape(f"{name}: has shape {found.shape}; must be [batch, heads, rows], as the queries have them")
-    return found._replace(shape=(1,) * lead + found.shape, strides=(0,) * lead + found.strides)
 
 
 def _new(names: Iterable[str], query: Any, axes: int, three: Sequence[View], learned: Dict[str, Any],
@@ -127,8 +118,8 @@ def gradients(query: Any, key: Any, value: Any, dout: Any, *, of: Iterable[str] 
         results[name][...] = 0.0
     call = call_of(q, k, None if scale is None else number(scale, "scale"), seed, sequences.has_key_len)
     run_backward(context or default_context(), q, k, v, fields, call, options + sequences.options,
-                 four_axes(view(out, "out"), "out"), _three_axes(lse, "lse"), four_axes(view(dout, "dout"), "dout"),
-                 places, None if dlse is None else _three_axes(dlse, "dlse"))
+                 four_axes(view(out, "out"), "out"), three_axes(lse, "lse"), four_axes(view(dout, "dout"), "dout"),
+                 places, None if dlse is None else three_axes(dlse, "dlse"))
     if "scale" in results:
         results["scale"] = float(results["scale"][0])
     return results

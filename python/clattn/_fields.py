@@ -7,7 +7,7 @@ from ._arrays import STORED, TYPES, View, view
 from ._derivatives import refuse_tangents
 from ._errors import InvalidArgument, InvalidShape
 from ._prepared import Field
-from ._problem import wholes
+from ._problem import Options, whole, wholes
 
 _OUT_TYPES = ("float32", "float16", "bfloat16", "float64")
 _REAL_TYPES = (*_OUT_TYPES, "int8", "int16", "int32", "int64", "uint8")
@@ -25,15 +25,24 @@ def four_axes(found: View, name: str) -> View:
     return found._replace(shape=(1,) * lead + found.shape, strides=(0,) * lead + found.strides)
 
 
+def three_axes(array: Any, name: str) -> View:
+    """A view of [batch, heads, rows] for one of these or fewer axes."""
+    found = view(array, name)
+    lead = 3 - len(found.shape)
+    if lead < 0:
+        raise InvalidShape(f"{name}: has shape {found.shape}; must be [batch, heads, rows], as the queries have them")
+    return found._replace(shape=(1,) * lead + found.shape, strides=(0,) * lead + found.strides)
+
+
 def check_shapes(query: View, key: View, value: View) -> None:
     """What the library could not see, since it has one number for each."""
-    if key.shape[0] != query.shape[0] or value.shape[0] != query.shape[0]:
-        raise InvalidShape(f"batch: query has {query.shape[0]}, key {key.shape[0]}, value {value.shape[0]}; must be "
-                           "equal")
+    if key.shape[0] != query.shape[0]:
+        raise InvalidShape(f"batch: query has {query.shape[0]}, key {key.shape[0]}; must be equal")
     if key.shape[3] != query.shape[3]:
         raise InvalidShape(f"head_dim: query has {query.shape[3]} columns, key {key.shape[3]}; must be equal")
-    if value.shape[1:3] != key.shape[1:3]:
-        raise InvalidShape(f"key and value: heads and rows are {key.shape[1:3]} and {value.shape[1:3]}; must be equal")
+    if value.shape[:3] != key.shape[:3]:
+        raise InvalidShape(f"key and value: batch, heads and rows are {key.shape[:3]} and {value.shape[:3]}; must be "
+                           "equal")
     check_types(query, key, value)
 
 
@@ -151,6 +160,21 @@ def optional_fields(shape: Sequence[int], query_type: str, given: Mapping[str, A
         if numbers is not None:
             fields.append((name, dense_integers(int32(numbers, shape[0], said)), _DENSE))
     return fields
+
+
+def masked_fields(shape: Sequence[int], query_type: str, first_key: Any,
+                  given: Mapping[str, Any]) -> Tuple[List[Field], Options]:
+    """optional_fields() where a mask and a bias may begin at `first_key`, and a mask be of bits; its options."""
+    if first_key and given["mask"] is given["bias"] is None:
+        raise InvalidArgument(f"mask_first_key {first_key}: needs a mask or a bias")
+    masked = *shape[:3], shape[3] - whole(first_key, "mask_first_key", least=0)
+    if masked[3] < 0:
+        raise InvalidShape(f"mask_first_key {first_key}: must be 0 to the {shape[3]} keys")
+    mask = given["mask"]
+    if mask is None or view(mask, "mask").type != "uint32":
+        return optional_fields(masked, query_type, given), ()
+    return [mask_of_bits(mask, masked), *optional_fields(masked, query_type, {**given, "mask": None})], \
+        (("mask_bits", 1),)
 
 
 def output_field(array: Any, name: str, shape: Sequence[int], kinds: Sequence[str], opencl: int = 0) -> Field:

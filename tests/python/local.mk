@@ -16,6 +16,7 @@ EXTRA_DIST += \
 	tests/python/test_diffusers_keras.py \
 	tests/python/test_dispatch.py \
 	tests/python/test_jax.py \
+	tests/python/test_key_sums.py \
 	tests/python/test_models.py \
 	tests/python/test_opinfo.py \
 	tests/python/test_package.py \

@@ -272,8 +272,8 @@ class Operator(unittest.TestCase):
         rest = (*Given(query, key, value)[3:], *Said())
         out, lse = torch.ops.clattn.attention(query, key, value, *rest)
         for three, text in (((query, key[:1], value[:1]), "batch: query has 2"),
-                            ((query, key, value[:, :, :5]), "key and value: heads and rows"),
-                            ((query, key, value[:, :2]), "key and value: heads and rows"),
+                            ((query, key, value[:, :, :5]), "key and value: batch, heads and rows"),
+                            ((query, key, value[:, :2]), "key and value: batch, heads and rows"),
                             ((query, key[..., :8], value), "head_dim: query has 16"),
                             ((query[0], key[0], value[0]), "query: has shape .* must be .batch, heads, rows, columns"),
                             ((query.int(), key, value), "query: type int32")):
