@@ -39,7 +39,7 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
     append_type_options(problem, &options);
     text_append(&options, " -D PAGED=%d", problem->p.page_size > 0);
     append_storage_options(problem, &options);
-    key_sums_append_wants(plan, &options);
+    key_sums_append_wants(plan->problem, &options);
     clattn_status status = key_sums_measure(plan, problem->p.key_len);
     if (status == CLATTN_OK) {
         status = ask_kernel(ask, "key_sums/key_sums_plain.cl", &options, "key_sums_plain", &state->kernel, &limit);
@@ -59,22 +59,10 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     struct key_sums_call call;
     key_sums_call_of(plan, operands, &call);
     const clattn_params *p = &call.given.params;
-    const double work = pair_work(&attention_problem(plan->problem)->p) * ((double)p->query_len + 1);
-    struct launch_part part = launch_parts(p->key_len, (int64_t)p->batch * p->query_heads, LAUNCH_WORK_MAX / work);
-    clattn_status status = CLATTN_OK;
-    while (status == CLATTN_OK && launch_next(&part)) {
-        const cl_int first_key = (cl_int)part.first, first_plane = (cl_int)part.first_plane;
-        const size_t local[3] = { state->keys_per_group, 1, 1 };
-        const size_t global[3] = { (size_t)round_up(part.count, (int64_t)local[0]), 1, (size_t)part.planes };
-        struct launch_argument arguments[KEY_SUMS_ARGUMENTS_MOST];
-        const size_t count = key_sums_arguments(&call, arguments);
-        arguments[count] = (struct launch_argument)ARGUMENT(first_key);
-        arguments[count + 1] = (struct launch_argument)ARGUMENT(first_plane);
-        if (part.is_last && !state->largest) {
-            chain_final(chain);
-        }
-        status = launch(chain, state->kernel, 3, global, local, count + 2, arguments);
-    }
+    const double key_work = pair_work(&attention_problem(plan->problem)->p) * ((double)p->query_len + 1);
+    const clattn_status status =
+        key_sums_launch(&call, state->kernel, (int)state->keys_per_group, state->keys_per_group,
+                        LAUNCH_WORK_MAX / key_work / (double)state->keys_per_group, !state->largest, chain);
     return status == CLATTN_OK ? key_sums_largest(&call, state->largest, p->key_len, chain) : status;
 }
 

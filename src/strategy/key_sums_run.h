@@ -34,10 +34,15 @@ double key_sums_rows(const struct ask *ask);
 clattn_status key_sums_measure(struct clattn_plan *plan, int64_t parts);
 
 /* Appends which outputs the kernel makes. */
-void key_sums_append_wants(const struct clattn_plan *plan, struct text *options);
+void key_sums_append_wants(const struct any_problem *problem, struct text *options);
 
 /* The kernel of maxima; NULL where max_logit is not asked for. */
 clattn_status key_sums_build_largest(struct ask *ask, struct kernel **kernel);
+
+/* Launches a kernel each of whose work-groups has `keys` keys of a plane, in parts of at most groups_most work-groups.
+ * The kernel takes its first key and its first plane behind the arguments. `is_last`: nothing follows in the chain. */
+clattn_status key_sums_launch(const struct key_sums_call *call, struct kernel *kernel, int keys, size_t work_items,
+                              double groups_most, int is_last, struct chain *chain);
 
 /* `parts` maxima of each plane become max_logit; nothing where it is not asked for. Ends the chain. */
 clattn_status key_sums_largest(const struct key_sums_call *call, struct kernel *kernel, int64_t parts,

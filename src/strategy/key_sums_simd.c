@@ -93,7 +93,7 @@ static clattn_status build(struct ask *ask, const struct clattn_plan *plan, cons
     text_append(&options, " -D GROUP=%d -D VECTORS=%d -D KEYS=%d -D SCORE_KEYS=%d -D PRODUCT=%d -D FETCHES=0",
                 state->heads, tile->rows / LANES, state->keys, tile->item_keys, PRODUCT_FMA);
     text_append(&options, " -D RUNS=%d", has_runs(ask, tile, state->heads));
-    key_sums_append_wants(plan, &options);
+    key_sums_append_wants(plan->problem, &options);
     append_code_width(ask, &options);
     const clattn_status status =
         ask_kernel(ask, "key_sums/key_sums_simd.cl", &options, "key_sums_simd", &state->kernel, NULL);

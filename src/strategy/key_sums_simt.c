@@ -62,8 +62,8 @@ static clattn_status build(struct ask *ask, void *of, size_t *limit)
     struct text options = TEXT_INIT;
     simt_append_options(problem, &state->shape, &options);
     append_kv_options(problem, &options);
-    text_append(&options, " -D RUNS=0 -D COLUMN_RUNS=%d -D WANTS=%u", HAS_COLUMN_RUNS(problem->p.head_dim),
-                (unsigned)((const struct key_sums_problem *)ask->problem)->p.outputs);
+    text_append(&options, " -D RUNS=0 -D COLUMN_RUNS=%d", HAS_COLUMN_RUNS(problem->p.head_dim));
+    key_sums_append_wants(ask->problem, &options);
     const clattn_status status =
         ask_kernel(ask, "key_sums/key_sums_simt.cl", &options, "key_sums_simt", &state->kernel, limit);
     text_free(&options);
@@ -94,25 +94,12 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     struct key_sums_call call;
     key_sums_call_of(plan, operands, &call);
     const clattn_params *p = &call.given.params;
-    const int64_t blocks = ceil_div(p->key_len, tile->keys);
     const double work_most = SIMT_LAUNCH_WORK_PER_UNIT * (double)plan->context->device.compute_units;
-    struct launch_part part = launch_parts(blocks, (int64_t)p->batch * p->query_heads,
-                                           work_most / tile_work(&state->shape.of, (double)p->query_len));
-    clattn_status status = CLATTN_OK;
-    while (status == CLATTN_OK && launch_next(&part)) {
-        const cl_int first_key = (cl_int)(part.first * tile->keys), first_plane = (cl_int)part.first_plane;
-        const size_t local[3] = { (size_t)tile->work_items, 1, 1 };
-        const size_t global[3] = { (size_t)part.count * local[0], 1, (size_t)part.planes };
-        struct launch_argument arguments[KEY_SUMS_ARGUMENTS_MOST];
-        const size_t count = key_sums_arguments(&call, arguments);
-        arguments[count] = (struct launch_argument)ARGUMENT(first_key);
-        arguments[count + 1] = (struct launch_argument)ARGUMENT(first_plane);
-        if (part.is_last && !state->largest) {
-            chain_final(chain);
-        }
-        status = launch(chain, state->kernel, 3, global, local, count + 2, arguments);
-    }
-    return status == CLATTN_OK ? key_sums_largest(&call, state->largest, blocks, chain) : status;
+    const clattn_status status = key_sums_launch(&call, state->kernel, tile->keys, (size_t)tile->work_items,
+                                                 work_most / tile_work(&state->shape.of, (double)p->query_len),
+                                                 !state->largest, chain);
+    return status == CLATTN_OK ? key_sums_largest(&call, state->largest, ceil_div(p->key_len, tile->keys), chain)
+                               : status;
 }
 
 const struct strategy strategy_key_sums_simt = {
