@@ -108,14 +108,6 @@ static void *start(struct play *play, const clattn_ring_message *message)
                             : carrier->receive(carrier->self, message->peer, message->tag, memory, bytes);
 }
 
-void carrier_wait(const struct carrier *carrier, void **handle)
-{
-    while (*handle && !carrier->is_done(carrier->self, *handle)) {
-        carrier->rest(carrier->self, NAP_LEAST_NS);
-    }
-    *handle = NULL;
-}
-
 /* Whether some of them are under way still. */
 static int look(const struct carrier *carrier, void **handles, int64_t count)
 {
@@ -127,6 +119,13 @@ static int look(const struct carrier *carrier, void **handles, int64_t count)
         is_waited_for |= handles[n] != NULL;
     }
     return is_waited_for;
+}
+
+void carrier_wait(const struct carrier *carrier, void **handle)
+{
+    while (look(carrier, handle, 1)) {
+        carrier->rest(carrier->self, NAP_LEAST_NS);
+    }
 }
 
 static void swap(char **a, char **b)
