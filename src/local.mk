@@ -267,6 +267,8 @@ libclattn_core_la_SOURCES = \
 	src/reference/gradient_sums.h \
 	src/reference/numbers.c \
 	src/reference/numbers.h \
+	src/reference/pair_logit.c \
+	src/reference/pair_logit.h \
 	src/reference/philox.c \
 	src/reference/philox.h \
 	src/reference/reference.c \

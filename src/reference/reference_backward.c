@@ -13,17 +13,15 @@
 #include "base/stored_types.h"
 #include "cl/backward/backward_plain_layout.h"
 #include "cl/forward/forward_params.h"
-#include "reference/score_terms.h"
+#include "reference/pair_logit.h"
 #include "reference/stored_rows.h"
 #include "reference/user_pairs.h"
 
 /* What one key is to the row. */
 struct pair {
-    unsigned char allowed;
-    long double dot, dot_size;                  /* query . key; of magnitudes */
-    long double slack, loose, logit, magnitude; /* d logit / d scaled score, and its errors; A_ij */
-    long double p, weight, value_dot;           /* weight: after dropout; value_dot: dout . value */
-    double value_size;                          /* of magnitudes, after dropout */
+    struct pair_logit score;
+    long double p, weight, value_dot; /* weight: after dropout; value_dot: dout . value */
+    double value_size;                /* of magnitudes, after dropout */
 };
 
 struct work {
@@ -95,49 +93,23 @@ static void load_keys_and_values(const struct work *w)
 
 /* ---- what a row has ------------------------------------------------------------------------------ */
 
-static void compute_logit(const struct work *w, int64_t j, struct pair *pair)
-{
-    const struct problem *problem = &w->problem->attention;
-    const long double softcap = problem->p.softcap, scale = w->call->scale;
-    const double *key = w->keys + j * problem->p.head_dim;
-    pair->dot = pair->dot_size = 0;
-    for (int64_t c = 0; c < problem->p.head_dim; ++c) {
-        const long double product = (long double)w->query[c] * key[c];
-        pair->dot += product;
-        pair->dot_size += fabsl(product);
-    }
-    const long double ratio = softcap > 0 ? tanhl(scale * pair->dot / softcap) : 0;
-    pair->logit = softcap > 0 ? softcap * ratio : scale * pair->dot;
-    pair->slack = 1 - ratio * ratio;
-    pair->loose = 2 * ratio * ratio;
-    pair->magnitude = fabsl(scale) * pair->dot_size;
-    if (problem->flags & CLATTN_FLAG_SCORE_TEXT) {
-        const struct user_pair user = { problem, w->call, &w->sequence, w->b, w->h, w->i, j };
-        long double own = 1;
-        pair->allowed = user_pair_change(&user, &pair->logit, &pair->magnitude, &own);
-        pair->slack *= own;
-        pair->loose = pair->loose * fabsl(own) + 2;
-    }
-    add_terms(problem, w->call, &w->sequence, w->b, w->h, w->i, j, &pair->logit, &pair->magnitude);
-}
-
 static void find_pairs(struct work *w)
 {
     const struct problem *problem = &w->problem->attention;
     w->seen = 0;
     for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
         struct pair *pair = &w->pairs[j];
-        pair->allowed = (unsigned char)key_is_allowed(problem, w->call, &w->sequence, w->b, w->h, w->i, j);
-        if (pair->allowed) {
+        const struct user_pair at = { problem, w->call, &w->sequence, w->b, w->h, w->i, j };
+        find_pair_logit(&at, w->query, w->keys + j * problem->p.head_dim, 1, &pair->score);
+        if (pair->score.allowed) {
             const double *value = w->values + j * problem->p.head_dim_v;
-            compute_logit(w, j, pair); /* which the user's score may hide */
             pair->value_dot = pair->value_size = 0;
             for (int64_t c = 0; c < problem->p.head_dim_v; ++c) {
                 pair->value_dot += (long double)w->dout[c] * value[c];
                 pair->value_size += fabs(w->dout[c] * value[c]);
             }
         }
-        w->seen += pair->allowed;
+        w->seen += pair->score.allowed;
     }
     if (problem->p.dropout > 0) {
         dropout_of_row(problem, w->call, w->b, w->h, w->i, w->sequence.stored_keys, w->kept);
@@ -149,10 +121,10 @@ static long double own_lse(const struct work *w)
     const int has_sink = (w->problem->attention.flags & CLATTN_FLAG_SINKS) != 0;
     long double most = has_sink ? w->sink : -(long double)INFINITY, sum = 0;
     for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
-        most = w->pairs[j].allowed && !(w->pairs[j].logit <= most) ? w->pairs[j].logit : most;
+        most = w->pairs[j].score.allowed && !(w->pairs[j].score.logit <= most) ? w->pairs[j].score.logit : most;
     }
     for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
-        sum += w->pairs[j].allowed ? expl(w->pairs[j].logit - most) : 0;
+        sum += w->pairs[j].score.allowed ? expl(w->pairs[j].score.logit - most) : 0;
     }
     return most + logl(sum + (has_sink ? expl(w->sink - most) : 0));
 }
@@ -171,14 +143,14 @@ static void weigh(struct work *w)
     long double sum = 0, weighted = 0;
     for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
         struct pair *pair = &w->pairs[j];
-        if (pair->allowed) {
+        if (pair->score.allowed) {
             const int kept = w->problem->attention.p.dropout > 0 ? w->kept[j] : 1;
-            pair->p = expl(pair->logit - w->lse);
+            pair->p = expl(pair->score.logit - w->lse);
             pair->weight = kept ? keep * pair->p : 0;
             pair->value_dot = kept ? keep * pair->value_dot : 0;
             pair->value_size = kept ? (double)keep * pair->value_size : 0;
             sum += pair->p;
-            weighted += pair->p > 0 ? pair->p * pair->magnitude : 0; /* 0 * inf is NaN */
+            weighted += pair->p > 0 ? pair->p * pair->score.magnitude : 0; /* 0 * inf is NaN */
         }
     }
     const int has_sink = (w->problem->attention.flags & CLATTN_FLAG_SINKS) != 0;
@@ -194,7 +166,7 @@ static void find_d(struct work *w)
     memset(w->out, 0, (size_t)columns * sizeof(*w->out));
     memset(w->mixed, 0, (size_t)columns * sizeof(*w->mixed));
     for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
-        if (w->pairs[j].allowed) {
+        if (w->pairs[j].score.allowed) {
             const double *value = w->values + j * columns;
             for (int64_t c = 0; c < columns; ++c) {
                 w->out[c] += w->pairs[j].weight * value[c];
@@ -258,10 +230,10 @@ static void add_pair(struct work *w, int64_t j)
     const struct pair *pair = &w->pairs[j];
     struct gradient_sums *sums = w->detail->sums;
     const int64_t row = w->sequence.query_row + w->i, key_row = w->sequence.key_row + j, group = kv_head(w);
-    const long double ds = pair->p * (pair->value_dot - w->d), dz = ds * pair->slack, scale = w->call->scale;
-    const double short_factor = factor_of(w, pair->magnitude), factor = short_factor + sqrt((double)w->seen);
+    const long double ds = pair->p * (pair->value_dot - w->d), dz = ds * pair->score.slack, scale = w->call->scale;
+    const double short_factor = factor_of(w, pair->score.magnitude), factor = short_factor + sqrt((double)w->seen);
     const double size = pair->value_size + (double)w->e, ds_size = (double)pair->p * size;
-    const double dz_size = ds_size * (double)(fabsl(pair->slack) + pair->loose / factor);
+    const double dz_size = ds_size * (double)(fabsl(pair->score.slack) + pair->score.loose / factor);
     const long double share = (long double)dz_size / (size > 0 ? size : 1);
     const double distance = fabs((double)(w->i + w->sequence.offset - j)), lost = w->least, kept = 1 / (1 - p->dropout);
     const double *key = w->keys + j * p->head_dim;
@@ -297,8 +269,9 @@ static void add_pair(struct work *w, int64_t j)
                          factor, lost * (size * distance + 1));
     }
     if (wants(w, GRADIENT_DSCALE)) {
-        gradient_sum_add(gradient_sum_of(&sums[GRADIENT_DSCALE], 0, 0, 0, 0), dz * pair->dot,
-                         dz_size * (double)pair->dot_size, factor, lost * (size * (double)pair->dot_size + 1));
+        gradient_sum_add(gradient_sum_of(&sums[GRADIENT_DSCALE], 0, 0, 0, 0), dz * pair->score.dot,
+                         dz_size * (double)pair->score.dot_size, factor,
+                         lost * (size * (double)pair->score.dot_size + 1));
     }
 }
 
@@ -327,7 +300,7 @@ static void add_row(struct work *w)
     }
     memset(w->mixed, 0, (size_t)w->problem->attention.p.head_dim * sizeof(*w->mixed));
     for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
-        if (w->pairs[j].allowed) {
+        if (w->pairs[j].score.allowed) {
             add_pair(w, j);
         }
     }

@@ -6,9 +6,8 @@
 
 #include "base/error.h"
 #include "base/stored_types.h"
-#include "reference/score_terms.h"
+#include "reference/pair_logit.h"
 #include "reference/stored_rows.h"
-#include "reference/user_pairs.h"
 
 struct work {
     const struct key_sums_problem *problem;
@@ -51,35 +50,10 @@ static int64_t pack_of(const struct work *w)
     return w->problem->attention.flags & CLATTN_FLAG_VARLEN ? 0 : w->b;
 }
 
-/* The logit of row i and key j, and A_ij; 0: the row does not see the key. */
-static int find_logit(const struct work *w, int64_t j, long double *logit, long double *magnitude)
-{
-    const struct problem *problem = &w->problem->attention;
-    const long double softcap = problem->p.softcap, scale = w->call->scale;
-    const double *key = w->keys + j * problem->p.head_dim;
-    long double dot = 0, size = 0;
-    if (!key_is_allowed(problem, w->call, &w->sequence, w->b, w->h, w->i, j)) {
-        return 0;
-    }
-    for (int64_t c = 0; c < problem->p.head_dim; ++c) {
-        dot += (long double)w->query[c] * key[c];
-        size += fabsl((long double)w->query[c] * key[c]);
-    }
-    *logit = softcap > 0 ? softcap * tanhl(scale * dot / softcap) : scale * dot;
-    *magnitude = fabsl(scale) * size;
-    if (problem->flags & CLATTN_FLAG_SCORE_TEXT) {
-        const struct user_pair user = { problem, w->call, &w->sequence, w->b, w->h, w->i, j };
-        if (!user_pair_change(&user, logit, magnitude, NULL)) {
-            return 0;
-        }
-    }
-    add_terms(problem, w->call, &w->sequence, w->b, w->h, w->i, j, logit, magnitude);
-    return 1;
-}
-
 static void add_row(struct work *w)
 {
-    const struct any_problem *any = &w->problem->attention.any;
+    const struct problem *problem = &w->problem->attention;
+    const struct any_problem *any = &problem->any;
     const struct tensor_place *lse_place = &w->call->operands.tensor[TENSOR_LSE];
     const int64_t row = w->sequence.query_row + w->i;
     const int is_summed = key_sums_wants(any, CLATTN_KEY_SUMS) &&
@@ -87,21 +61,23 @@ static void add_row(struct work *w)
     const double lse =
         is_summed ? type_load(CLATTN_FLOAT32, lse_place->data, place_index(lse_place, pack_of(w), w->h, row, 0))
                   : -INFINITY;
-    const double root = sqrt((double)w->problem->attention.p.head_dim);
-    load_row(w->call, TENSOR_QUERY, pack_of(w), w->h, row, w->problem->attention.p.head_dim, w->query);
+    const double root = sqrt((double)problem->p.head_dim);
+    load_row(w->call, TENSOR_QUERY, pack_of(w), w->h, row, problem->p.head_dim, w->query);
     for (int64_t j = 0; j < w->sequence.stored_keys; ++j) {
-        long double logit, magnitude;
-        if (!find_logit(w, j, &logit, &magnitude)) {
+        const struct user_pair at = { problem, w->call, &w->sequence, w->b, w->h, w->i, j };
+        struct pair_logit pair;
+        find_pair_logit(&at, w->query, w->keys + j * problem->p.head_dim, 0, &pair);
+        if (!pair.allowed) {
             continue;
         }
-        if (logit > w->largest || isnan(logit)) {
-            w->largest = logit;
-            w->largest_units = root * (double)(1 + magnitude) + (double)fabsl(logit);
+        if (pair.logit > w->largest || isnan(pair.logit)) {
+            w->largest = pair.logit;
+            w->largest_units = root * (double)(1 + pair.magnitude) + (double)fabsl(pair.logit);
         }
         if (lse > -INFINITY || isnan(lse)) {
-            const long double weight = expl(logit - lse);
+            const long double weight = expl(pair.logit - lse);
             w->sums[j] += weight;
-            w->sum_units[j] += (double)weight * (root * (double)(1 + magnitude) + fabs(lse) + 8);
+            w->sum_units[j] += (double)weight * (root * (double)(1 + pair.magnitude) + fabs(lse) + 8);
         }
     }
 }
