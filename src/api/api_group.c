@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/uncancelled.h"
+#include "device/device_list.h"
 #include "device/environment.h"
 #include "operation/backward.h"
 #include "program/context.h"
@@ -50,15 +51,11 @@ static clattn_status open_all(char *names, const clattn_context_options *options
                               size_t *count)
 {
     clattn_status status = CLATTN_OK;
-    for (char *name = names, *next; name && status == CLATTN_OK; name = next) {
-        next = strchr(name, '+');
-        if (next) {
-            *next++ = '\0';
-        }
+    for (char *name; status == CLATTN_OK && (name = device_name_next(&names)) != NULL;) {
         if (*count == CLATTN_GROUP_MOST) {
             return error_set(CLATTN_INVALID_ARGUMENT, "devices: names more than %d", CLATTN_GROUP_MOST);
         }
-        if (!*name && (next || *count > 0)) {
+        if (!*name && (names || *count > 0)) {
             return error_set(CLATTN_INVALID_ARGUMENT,
                              "devices: a name in the list is empty; write names with + between them");
         }

@@ -170,11 +170,7 @@ static clattn_status choose(const struct device_listing *listing, const char *wa
     if (!names) {
         return error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory describing devices");
     }
-    for (char *name = names, *next; name; name = next) {
-        next = strchr(name, '+');
-        if (next) {
-            *next++ = '\0';
-        }
+    for (char *rest = names, *name; (name = device_name_next(&rest)) != NULL;) {
         choose_one(listing, name, choice);
     }
     free(names);

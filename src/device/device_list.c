@@ -183,6 +183,16 @@ static int matches(const struct device_listed *item, const char *wanted)
     return contains_folded(item->device.name, wanted) || contains_folded(item->device.platform_name, wanted);
 }
 
+char *device_name_next(char **names)
+{
+    char *name = *names, *end = name ? strchr(name, '+') : NULL;
+    if (end) {
+        *end++ = '\0';
+    }
+    *names = end;
+    return name;
+}
+
 int device_choose(const struct device_listing *listing, const char *wanted)
 {
     static const enum device_class order[] = { DEVICE_GPU, DEVICE_ACCELERATOR, DEVICE_CPU };

@@ -37,6 +37,10 @@ cl_int platform_device_count(cl_platform_id platform, cl_uint *count);
 /* "0:1", of a platform "0". */
 const char *device_broken_id(const struct device_broken *broken, char id[32]);
 
+/* Cuts the next name off a list of some with + between them; *names becomes what is left, NULL behind the last one.
+ * NULL: there is none. */
+char *device_name_next(char **names);
+
 /* Index of the device that `wanted` (NULL: the default order) means, -1 when none matches. */
 int device_choose(const struct device_listing *listing, const char *wanted);
 
