@@ -41,6 +41,16 @@ clattn_status group_call_read(const clattn_problem *problem, const clattn_backwa
     return status == CLATTN_OK ? growth_copy(GROWTH_OF(clattn_host_tensors), tensors, &whole->tensors) : status;
 }
 
+int64_t group_rows(const struct group_call *call)
+{
+    return call->call.query_len < 0 ? call->problem.query_len : call->call.query_len;
+}
+
+int64_t group_key_len(const struct group_call *call)
+{
+    return call->call.key_len < 0 ? call->problem.key_len : call->call.key_len;
+}
+
 /* ---- axes ------------------------------------------------------------------------------------- */
 
 static int is_packed(const clattn_problem *p)
@@ -108,11 +118,10 @@ static int parts_write_apart(const struct group_call *whole, enum group_axis axi
 int64_t group_pieces(const struct group_call *whole, enum group_axis axis)
 {
     const clattn_problem *p = &whole->problem;
-    const int64_t rows = whole->call.query_len < 0 ? p->query_len : whole->call.query_len;
     const int has_batch = !is_packed(p) && !(p->features & CLATTN_WITH_PAGE_STARTS);
     const int has_blocks = (p->features & (CLATTN_WITH_BLOCK_MASK | CLATTN_WITH_KEY_LISTS)) != 0; /* of rows */
     const int has_rows = !is_packed(p) && !has_blocks;
-    const int64_t pieces[GROUP_AXES] = { has_batch ? p->batch : 1, p->kv_heads, has_rows ? rows : 1,
+    const int64_t pieces[GROUP_AXES] = { has_batch ? p->batch : 1, p->kv_heads, has_rows ? group_rows(whole) : 1,
                                          axis == GROUP_KEYS ? group_keys(whole) : 1 };
     return pieces[axis] > 1 && parts_write_apart(whole, axis) ? pieces[axis] : 1;
 }
@@ -138,14 +147,13 @@ static int64_t offset_of(const struct group_call *whole, int64_t b)
 {
     const clattn_problem *p = &whole->problem;
     const clattn_host_tensor *lengths = &whole->tensors.key_lengths, *offsets = &whole->tensors.query_offsets;
-    const int64_t rows = whole->call.query_len < 0 ? p->query_len : whole->call.query_len;
-    const int64_t keys = whole->call.key_len < 0 ? p->key_len : whole->call.key_len;
     switch (p->alignment) {
     case CLATTN_ALIGN_OFFSETS:
         return ((const int32_t *)offsets->data)[offsets->offset + b];
     case CLATTN_ALIGN_BOTTOM_RIGHT:
-        return (p->features & CLATTN_WITH_KEY_LENGTHS ? ((const int32_t *)lengths->data)[lengths->offset + b] : keys) -
-               rows;
+        return (p->features & CLATTN_WITH_KEY_LENGTHS ? ((const int32_t *)lengths->data)[lengths->offset + b]
+                                                      : group_key_len(whole)) -
+               group_rows(whole);
     default:
         return 0;
     }

@@ -24,6 +24,10 @@ clattn_status group_call_read(const clattn_problem *problem, const clattn_backwa
                               const clattn_call *call, const clattn_host_tensors *tensors,
                               const clattn_host_gradients *gradients, struct group_call *whole);
 
+/* Rows, and keys, of this call: the problem's where it says nothing of them. */
+int64_t group_rows(const struct group_call *call);
+int64_t group_key_len(const struct group_call *call);
+
 /* Into how many pieces the call may be cut there; 1: not at all. */
 int64_t group_pieces(const struct group_call *whole, enum group_axis axis);
 

@@ -25,8 +25,8 @@ static clattn_status make_ring(const struct group_call *whole, clattn_ring **rin
 {
     clattn_problem problem = whole->problem;
     clattn_ring_options options = CLATTN_RING_OPTIONS_INIT;
-    problem.query_len = whole->call.query_len < 0 ? problem.query_len : whole->call.query_len;
-    problem.key_len = whole->call.key_len < 0 ? problem.key_len : whole->call.key_len;
+    problem.query_len = group_rows(whole);
+    problem.key_len = group_key_len(whole);
     problem.strategy = NULL;
     options.algorithm = is_backward(whole) ? CLATTN_RING_KEYS : CLATTN_RING_TREE;
     options.gradients = is_backward(whole);

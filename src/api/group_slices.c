@@ -9,14 +9,21 @@
 #include "operation/backward.h"
 #include "program/context.h"
 
+/* The public problem of a call: of attention, or `backward`, which becomes that of its gradients. */
+static const void *problem_of(const struct group_call *call, clattn_backward_problem *backward)
+{
+    *backward = call->backward;
+    backward->forward = &call->problem;
+    return call->operation == &operation_forward ? (const void *)&call->problem : backward;
+}
+
+/* Attention has no gradients, and its operation does not read them. */
+#define GIVEN_OF(call_) GIVEN(&(call_)->call, &(call_)->tensors, &(call_)->gradients)
+
 static clattn_status run_at_once(clattn_context *context, const struct group_call *call)
 {
-    if (call->operation == &operation_forward) {
-        return entry_host(context, &operation_forward, &call->problem, GIVEN(&call->call, &call->tensors));
-    }
-    clattn_backward_problem backward = call->backward;
-    backward.forward = &call->problem;
-    return entry_host(context, &operation_backward, &backward, GIVEN(&call->call, &call->tensors, &call->gradients));
+    clattn_backward_problem backward;
+    return entry_host(context, call->operation, problem_of(call, &backward), GIVEN_OF(call));
 }
 
 /* ---- what fits --------------------------------------------------------------------------------- */
@@ -37,18 +44,12 @@ static double excess_of_tensors(const struct device *device, const struct operan
 
 static clattn_status excess_of(const clattn_context *context, const struct group_call *call, double *excess)
 {
-    clattn_backward_problem backward = call->backward;
-    const int is_forward = call->operation == &operation_forward;
+    clattn_backward_problem backward;
     struct any_problem *problem = NULL;
     struct any_call checked;
-    backward.forward = &call->problem;
-    clattn_status status =
-        any_problem_new(call->operation, is_forward ? (const void *)&call->problem : &backward, &problem);
+    clattn_status status = any_problem_new(call->operation, problem_of(call, &backward), &problem);
     if (status == CLATTN_OK) {
-        status = any_call_from_host(problem,
-                                    is_forward ? GIVEN(&call->call, &call->tensors)
-                                               : GIVEN(&call->call, &call->tensors, &call->gradients),
-                                    &checked.operands);
+        status = any_call_from_host(problem, GIVEN_OF(call), &checked.operands);
     }
     *excess = status == CLATTN_OK ? excess_of_tensors(&context->device, &checked.operands) : 0;
     problem_free(problem);
