@@ -3,50 +3,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api.h"
-#include "api/group.h"
+#include "contexts_of_group.h"
 #include "support/gradient_call.h"
 #include "support/random_call.h"
 #include "support/small_calls.h"
 
-#define CONTEXTS 3
 #define SEED 5
-
-static clattn_context *contexts[CONTEXTS];
-static clattn_group *group;
-
-static void open_group(void)
-{
-    for (int n = 0; n < CONTEXTS; ++n) {
-        EXPECT_OK(clattn_context_open(NULL, NULL, &contexts[n]));
-    }
-    EXPECT_OK(clattn_group_create(CONTEXTS, contexts, &group));
-}
-
-static void close_group(void)
-{
-    clattn_group_destroy(group);
-    for (int n = 0; n < CONTEXTS; ++n) {
-        clattn_context_destroy(contexts[n]);
-    }
-}
-
-static int calls(int count)
-{
-    const char *wanted = getenv("CLATTN_TEST_GROUP_CALLS");
-    return wanted ? atoi(wanted) : count;
-}
-
-/* Parts of any length, none too. */
-static void divide_by_chance(struct random *random, int64_t pieces, struct group_division *division)
-{
-    division->pieces = pieces;
-    division->first[0] = 0;
-    division->first[CONTEXTS] = pieces;
-    for (int n = 1; n < CONTEXTS; ++n) {
-        division->first[n] = random_between(random, division->first[n - 1], pieces);
-    }
-}
 
 /* ---- forward ---------------------------------------------------------------------------------- */
 
@@ -104,7 +66,7 @@ static void check_forward(struct test_call *test, uint64_t index)
 START_TEST(test_forward_has_the_bits_of_the_whole)
 {
     memset(divided, 0, sizeof(divided));
-    for (int n = 0; n < calls(64); ++n) {
+    for (int n = 0; n < calls_wanted(64); ++n) {
         const struct random_call_options options = { .work_limit = 20000,
                                                      .calls_a_program = 4,
                                                      .codes = n % 3 == 2,
@@ -117,7 +79,7 @@ START_TEST(test_forward_has_the_bits_of_the_whole)
         test_call_free(&test);
     }
     for (int axis = 0; axis < GROUP_KEYS; ++axis) {
-        ck_assert_msg(divided[axis] > calls(64) / 16, "%s were divided %d times", group_axis_names[axis],
+        ck_assert_msg(divided[axis] > calls_wanted(64) / 16, "%s were divided %d times", group_axis_names[axis],
                       divided[axis]);
     }
 }
@@ -149,7 +111,7 @@ static void check_backward(struct gradient_call *g, uint64_t index)
 START_TEST(test_gradients_have_the_bits_of_the_whole)
 {
     memset(divided, 0, sizeof(divided));
-    for (int n = 0; n < calls(64) / 4; ++n) {
+    for (int n = 0; n < calls_wanted(64) / 4; ++n) {
         const struct random_call_options options = { .work_limit = 20000, .gradients = 1 };
         struct gradient_call g = { 0 };
         struct random random = random_start(SEED + 1, (uint64_t)n);

@@ -4,18 +4,13 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "api.h"
-#include "api/group.h"
+#include "contexts_of_group.h"
 #include "program/context.h"
 #include "support/gradient_call.h"
 #include "support/random_call.h"
 #include "support/tolerance.h"
 
-#define CONTEXTS 3
 #define SEED 11
-
-static clattn_context *contexts[CONTEXTS];
-static clattn_group *group;
 
 /* The largest buffer that was made since it was 0, and how many. */
 static size_t largest_bytes;
@@ -29,36 +24,9 @@ cl_mem __wrap_clCreateBuffer(cl_context cl, cl_mem_flags flags, size_t bytes, vo
     return __real_clCreateBuffer(cl, flags, bytes, host, code);
 }
 
-static void open_group(void)
-{
-    for (int n = 0; n < CONTEXTS; ++n) {
-        EXPECT_OK(clattn_context_open(NULL, NULL, &contexts[n]));
-    }
-    EXPECT_OK(clattn_group_create(CONTEXTS, contexts, &group));
-}
-
-static void close_group(void)
-{
-    clattn_group_destroy(group);
-    for (int n = 0; n < CONTEXTS; ++n) {
-        clattn_context_destroy(contexts[n]);
-    }
-}
-
 static int calls(void)
 {
-    const char *wanted = getenv("CLATTN_TEST_GROUP_CALLS");
-    return wanted ? atoi(wanted) : getenv("CLATTN_TEST_LONG") ? 200 : 12;
-}
-
-static void divide_by_chance(struct random *random, int64_t pieces, struct group_division *division)
-{
-    division->pieces = pieces;
-    division->first[0] = 0;
-    division->first[CONTEXTS] = pieces;
-    for (int n = 1; n < CONTEXTS; ++n) {
-        division->first[n] = random_between(random, division->first[n - 1], pieces);
-    }
+    return calls_wanted(getenv("CLATTN_TEST_LONG") ? 200 : 12);
 }
 
 static void make_call(int index, struct test_call *test)

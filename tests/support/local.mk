@@ -2,6 +2,7 @@
 libclattn_test_la_SOURCES = \
 	tests/api/api.c \
 	tests/api/api.h \
+	tests/api/contexts_of_group.h \
 	tests/layers/additive_case.c \
 	tests/layers/additive_case.h \
 	tests/layers/additive_gradient_case.c \
