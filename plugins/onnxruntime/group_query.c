@@ -13,7 +13,7 @@ static int is_of_type(const struct node *node, int index, ONNXTensorElementDataT
     return !node_has_input(node, index) || node->input[index].type == type;
 }
 
-/* int8, float8, or two codes of 4 bits in a uint8; *is_known 0: as clattn has no codes. */
+/* *is_known 0: as clattn has no codes. */
 static OrtStatus *read_cache_type(const struct node *node, struct attributes *attributes, int *is_known)
 {
     static const char *const words[] = { "NONE", "PER_TENSOR", "PER_CHANNEL" }; /* which, the scales' shapes tell too */
@@ -29,13 +29,7 @@ static OrtStatus *read_cache_type(const struct node *node, struct attributes *at
         *is_known = 1;
         return NULL;
     }
-    if (bits == 8 && type == ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8) {
-        attributes->cache_type = CLATTN_INT8;
-    } else if (bits == 4 && type == ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8) {
-        attributes->cache_type = CLATTN_INT4;
-    } else if (bits == 8 && type == ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FN) {
-        attributes->cache_type = CLATTN_E4M3;
-    }
+    attributes->cache_type = group_query_code_type(type, bits);
     *is_known = key > 0 && value > 0 && attributes->cache_type != CLATTN_TYPE_NONE;
     return NULL;
 }

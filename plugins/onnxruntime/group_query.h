@@ -40,6 +40,9 @@ struct operands {
     struct scales key_scales, value_scales; /* of a cache of codes */
 };
 
+/* clattn's type of the codes in a cache, which have so many bits, in elements of that type; NONE: it has no such. */
+clattn_type group_query_code_type(ONNXTensorElementDataType element, int64_t bits);
+
 /* The present caches, with what the past ones had in them: nothing is copied where both are one buffer. Reads the
  * scales of caches of codes. */
 OrtStatus *group_query_open_caches(const struct run *run, struct operands *o, struct heads *keys, struct heads *values);

@@ -26,18 +26,34 @@ static OrtStatus *scales_of(const struct tensor *tensor, const struct heads *fre
     return NULL;
 }
 
+/* int8, float8, or two codes of 4 bits in a uint8. */
+static const struct {
+    ONNXTensorElementDataType element;
+    int64_t bits;
+    clattn_type type;
+} code_types[] = { { ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8, 8, CLATTN_INT8 },
+                   { ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8, 4, CLATTN_INT4 },
+                   { ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FN, 8, CLATTN_E4M3 } };
+#define CODE_TYPES (sizeof(code_types) / sizeof(code_types[0]))
+
+clattn_type group_query_code_type(ONNXTensorElementDataType element, int64_t bits)
+{
+    for (size_t n = 0; n < CODE_TYPES; ++n) {
+        if (code_types[n].element == element && code_types[n].bits == bits) {
+            return code_types[n].type;
+        }
+    }
+    return CLATTN_TYPE_NONE;
+}
+
 static ONNXTensorElementDataType cached_element(const struct attributes *attributes, const struct heads *fresh)
 {
-    switch (attributes->cache_type) {
-    case CLATTN_INT8:
-        return ONNX_TENSOR_ELEMENT_DATA_TYPE_INT8;
-    case CLATTN_INT4:
-        return ONNX_TENSOR_ELEMENT_DATA_TYPE_UINT8;
-    case CLATTN_E4M3:
-        return ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT8E4M3FN;
-    default:
-        return fresh->type;
+    for (size_t n = 0; n < CODE_TYPES; ++n) {
+        if (code_types[n].type == attributes->cache_type) {
+            return code_types[n].element;
+        }
     }
+    return fresh->type;
 }
 
 /* A cache of bytes with two codes each, as the tensor of codes that it is. */
