@@ -5,7 +5,7 @@ from typing import Any, Dict, List
 import torch
 
 from ._errors import Unsupported
-from ._flex_lines import NUMBER, Array, Part, Value, kind_of, name_of
+from ._flex_lines import FILLED, NUMBER, Array, Part, Value, kind_of, name_of
 
 MOST = 192  # elements: each is some lines of the text, which has 65536 bytes, and of its slope's
 
@@ -16,8 +16,7 @@ _FOLDS = {"sum": ("add", 0), "mean": ("add", 0), "prod": ("mul", 1), "any": ("lo
           "all": ("logical_and", True), "amax": ("maximum", None), "amin": ("minimum", None),
           "max": ("maximum", None), "min": ("minimum", None)}  # by which line, and what is found of no elements
 OF_ARRAYS = _MOVES | set(_FOLDS) | {"dot"}
-_EACH = {"_to_copy", "where", "index"}  # beside those that PyTorch says are pointwise
-_ALIKE = {"full_like", "zeros_like", "ones_like", "empty_like", "fill", "new_full", "new_zeros", "new_ones"}
+EACH = {"_to_copy", "where", "index"}  # beside those that PyTorch says are pointwise
 
 
 def check_count(name: str, count: int) -> None:
@@ -48,6 +47,13 @@ def _moved(node: Any, of: Dict[Any, Array]) -> Array:
     return Array([elements[n] for n in found.flatten().tolist()], tuple(found.shape))
 
 
+def _fold(writer: Any, line: str, kind: str, values: List[Value], of_none: Any) -> Value:
+    total = values[0] if values else writer.constant(of_none, kind)
+    for value in values[1:]:
+        total = writer.of_line(line, kind, [total, value])
+    return total
+
+
 def _folded(writer: Any, node: Any, array: Array) -> Array:
     name, kind = name_of(node), kind_of(node.meta["val"].dtype)
     line, of_none = _FOLDS[name]
@@ -59,10 +65,7 @@ def _folded(writer: Any, node: Any, array: Array) -> Array:
     places = torch.arange(len(array.elements)).view(array.shape).permute(*kept, *axes)
     found = []
     for row in places.reshape(-1, count).tolist() if count else [[]] * torch.Size(node.meta["val"].shape).numel():
-        several = [writer.as_kind(array.elements[n], kind) for n in row] or [writer.constant(of_none, kind)]
-        total = several[0]
-        for other in several[1:]:
-            total = writer.of_line(line, kind, [total, other])
+        total = _fold(writer, line, kind, [writer.as_kind(array.elements[n], kind) for n in row], of_none)
         found.append(writer.of_line("div", kind, [total, writer.constant(count, NUMBER)]) if name == "mean" else total)
     return Array(found, tuple(node.meta["val"].shape))
 
@@ -83,11 +86,11 @@ def _each(writer: Any, node: Any, of: Dict[Any, Array]) -> Array:
 
 def of_arrays(writer: Any, node: Any) -> Any:
     name = name_of(node)
-    if name in _ALIKE:
+    if name in FILLED:
         shape = node.meta["val"].shape
         return Array([writer.of_pair(node)] * shape.numel(), tuple(shape))
     inputs = [x for x in node.all_input_nodes if not (name == "index" and x is node.args[0])]
-    if not (name in OF_ARRAYS or name in _EACH or torch.Tag.pointwise in node.target.tags):
+    if not (name in OF_ARRAYS or name in EACH or torch.Tag.pointwise in node.target.tags):
         raise Unsupported(f"{name}: this operator of PyTorch has no line in the text for tensors that depend on the "
                           "pair; index them down to one element")
     of = {x: _array(writer, writer.values[x], name) for x in inputs}
@@ -98,11 +101,7 @@ def of_arrays(writer: Any, node: Any) -> Any:
     elif name == "dot":
         kind = kind_of(node.meta["val"].dtype)
         pairs = zip(*(of[x].elements for x in node.args))
-        terms = Array([writer.of_line("mul", kind, pair) for pair in pairs], of[node.args[0]].shape)
-        total = terms.elements[0] if terms.elements else writer.constant(0, kind)
-        for term in terms.elements[1:]:
-            total = writer.of_line("add", kind, [total, term])
-        found = Array([total], ())
+        found = Array([_fold(writer, "add", kind, [writer.of_line("mul", kind, pair) for pair in pairs], 0)], ())
     elif name in _FOLDS:
         found = _folded(writer, node, of[node.args[0]])
     else:

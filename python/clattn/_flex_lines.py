@@ -107,5 +107,6 @@ LINES: Dict[str, Line] = {
     "bitwise_left_shift": Line(None, None, "{0} << {1}"), "bitwise_right_shift": Line(None, None, "{0} >> {1}", True),
     "__lshift__": Line(None, None, "{0} << {1}"), "__rshift__": Line(None, None, "{0} >> {1}", True),
 }
+FILLED = {"full_like", "zeros_like", "ones_like", "empty_like", "fill", "new_full", "new_zeros", "new_ones"}
 TRUTH_OF = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor",
              "bitwise_not": "logical_not", "mul": "logical_and", "add": "logical_or"}  # what they are of truths

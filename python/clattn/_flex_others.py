@@ -5,13 +5,12 @@ from typing import Any, Dict
 import torch
 from torch import Tensor
 
-from ._flex_arrays import OF_ARRAYS
-from ._flex_lines import LINES, TRUTH_OF
+from ._flex_arrays import EACH, OF_ARRAYS
+from ._flex_lines import FILLED, LINES, TRUTH_OF
 
 # which the text has in a line, or in a function of its writer
-_WRITTEN = set(LINES) | set(TRUTH_OF) | OF_ARRAYS | {
-    "where", "clamp", "pow", "floor_divide", "remainder", "div", "_to_copy", "index", "full_like", "zeros_like",
-    "ones_like", "empty_like", "fill", "new_full", "new_ones", "new_zeros", "scalar_tensor", "full"}
+_WRITTEN = set(LINES) | set(TRUTH_OF) | OF_ARRAYS | EACH | FILLED | {
+    "clamp", "floor_divide", "remainder", "scalar_tensor", "full"}
 
 # beside PyTorch's core decompositions
 _MORE = ("tanh_backward", "sigmoid_backward", "silu_backward", "threshold_backward", "masked_fill", "gelu",

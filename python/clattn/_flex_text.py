@@ -14,7 +14,8 @@ import torch
 from ._code import MOST
 from ._errors import Unsupported
 from ._flex_arrays import OF_ARRAYS, check_count, of_arrays
-from ._flex_lines import INDEX, LINES, NUMBER, REMAINDER, TRUTH, TRUTH_OF, Array, Part, Value, kind_of, name_of
+from ._flex_lines import FILLED, INDEX, LINES, NUMBER, REMAINDER, TRUTH, TRUTH_OF, Array, Part, Value, kind_of, \
+    name_of
 
 _DECLARED = {NUMBER: "NUMBER", INDEX: "INDEX", TRUTH: "INDEX"}
 
@@ -261,7 +262,7 @@ class Writer:
         name, kind = name_of(node), kind_of(node.meta["val"].dtype)
         if name == "_to_copy":
             return self.converted(node)
-        if name in ("full_like", "zeros_like", "ones_like", "empty_like", "fill", "new_full", "new_ones", "new_zeros"):
+        if name in FILLED:
             last = node.args[-1] if "full" in name or name == "fill" else int("ones" in name)
             return self.as_kind(self.value(last), kind)
         operands = [self.value(x) for x in node.args if isinstance(x, (torch.fx.Node, int, float))]
