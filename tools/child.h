@@ -1,4 +1,5 @@
-/* A process that runs this very program: child_posix.c, or in its place child_windows.c. */
+/* A process that runs this very program, or becomes another of clattn's: child_posix.c, or in its place
+ * child_windows.c. */
 #ifndef CLATTN_TOOLS_CHILD_H
 #define CLATTN_TOOLS_CHILD_H
 
@@ -31,5 +32,9 @@ void child_kill(const struct child *child);
 
 /* Waits for its end. */
 void child_end(const struct child *child, struct child_end *end);
+
+/* This process becomes the program `name`, which lies beside this one or among those of clattn that no user calls
+ * (libexec), with the words of a command line behind the command. Comes back with a failure only. */
+int child_become(const char *name, const char *command, char *const *words, struct failure *failure);
 
 #endif

@@ -14,6 +14,11 @@
 #include "progress.h"
 
 #define THIS_PROGRAM "/proc/self/exe"
+#ifndef CLATTN_LIBEXEC_DIR
+#define CLATTN_LIBEXEC_DIR "."
+#endif
+#define WORDS_MOST 256
+#define PATH_BYTES 4096
 
 int child_check(struct failure *failure)
 {
@@ -92,4 +97,36 @@ void child_end(const struct child *child, struct child_end *end)
     if (WIFSIGNALED(status)) {
         snprintf(end->death, sizeof end->death, "signal %d", WTERMSIG(status));
     }
+}
+
+/* The folder of this program, and a slash. */
+static void find_folder(char folder[PATH_BYTES])
+{
+    const ssize_t length = readlink(THIS_PROGRAM, folder, PATH_BYTES - 1);
+    folder[length > 0 ? length : 0] = 0;
+    char *slash = strrchr(folder, '/');
+    *(slash ? slash + 1 : folder) = 0;
+}
+
+int child_become(const char *name, const char *command, char *const *words, struct failure *failure)
+{
+    char folder[PATH_BYTES], beside[PATH_BYTES + 64], kept[sizeof CLATTN_LIBEXEC_DIR + 64];
+    char *argv[WORDS_MOST + 3] = { (char *)name, (char *)command };
+    int argc = 2;
+    for (; *words; words++) {
+        if (argc == WORDS_MOST + 2) {
+            return failure_misuse(failure, "%s: more than %d words; give fewer", *words, WORDS_MOST);
+        }
+        argv[argc++] = *words;
+    }
+    find_folder(folder);
+    snprintf(beside, sizeof beside, "%s%.60s", folder, name);
+    snprintf(kept, sizeof kept, CLATTN_LIBEXEC_DIR "/%.60s", name);
+    execv(beside, argv);
+    execv(kept, argv);
+    return failure_failed(
+        failure,
+        "%s: %s: is not there, and not beside this program: clattn was built without MPI, or its part "
+        "for MPI is not installed",
+        kept, strerror(errno));
 }

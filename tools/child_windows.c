@@ -110,3 +110,9 @@ void child_end(const struct child *child, struct child_end *end)
         snprintf(end->death, sizeof end->death, "exception 0x%lx", status);
     }
 }
+
+int child_become(const char *name, const char *command, char *const *words, struct failure *failure)
+{
+    (void)words;
+    return failure_failed(failure, "%s: %s: ranks of MPI are not there on Windows", name, command);
+}

@@ -1,17 +1,17 @@
-/* clattn ring: what each rank of a ring has, computes and sends (clattn_ring.h), without a device or a network. */
+/* clattn ring: what each rank of a ring has, computes and sends (clattn_ring.h), without a device or a network. Where
+ * mpirun started it, it becomes the program of ranks/ring_ranks.c, which computes. */
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "child.h"
 #include "clattn_ring.h"
 #include "commands.h"
 #include "document.h"
 #include "insides.h"
 #include "library.h"
-#include "problem_options.h"
+#include "ring_options.h"
 
-#define RANKS_USUAL 4
-#define RANKS_MOST 1024 /* schedules of all of them are made */
-#define RANKS_SHOWN 32  /* of the table: more are told as JSON */
+#define RANKS_SHOWN 32 /* of the table: more are told as JSON */
 
 static const char *const content_names[CLATTN_RING_CONTENTS] = { "", "keys", "queries", "results",
                                                                  "gradients of keys" };
@@ -38,38 +38,6 @@ static struct share share_of(const clattn_ring *ring)
         }
     }
     return share;
-}
-
-/* ---- reading ---- */
-
-static int read_options(const struct options *options, clattn_ring_options *o, struct failure *failure)
-{
-    int layout = CLATTN_RING_CONTIGUOUS, algorithm = CLATTN_RING_AUTO;
-    o->ranks = RANKS_USUAL;
-    if (option_integer(options, OPTION_RANKS, 1, RANKS_MOST, &o->ranks, failure) != 0 ||
-        option_integer(options, OPTION_RANK, 0, o->ranks - 1, &o->rank, failure) != 0 ||
-        option_choice(options, OPTION_RING_LAYOUT, &layout, failure) != 0 ||
-        option_choice(options, OPTION_ALGORITHM, &algorithm, failure) != 0 ||
-        option_number(options, OPTION_FLOP_RATE, &o->flop_per_s, failure) != 0 ||
-        option_number(options, OPTION_LINK_RATE, &o->bytes_per_s, failure) != 0 ||
-        option_number(options, OPTION_LATENCY, &o->latency_s, failure) != 0) {
-        return -1;
-    }
-    o->layout = (clattn_ring_layout)layout;
-    o->algorithm = (clattn_ring_algorithm)algorithm;
-    o->gradients = options->value[OPTION_EXPLAIN_BACKWARD] != NULL;
-    return 0;
-}
-
-static int read_problem(const struct options *options, clattn_problem *problem, struct failure *failure)
-{
-    if (problem_without_data_read(options, problem, failure) != 0) {
-        return -1;
-    }
-    if (problem->alignment == CLATTN_ALIGN_OFFSETS) {
-        return failure_misuse(failure, "--causal, --align: offsets are a call's; give top-left or bottom-right");
-    }
-    return 0;
 }
 
 /* ---- telling ---- */
@@ -263,13 +231,34 @@ static int find_shares(const struct options *options, const clattn_problem *prob
     return 0;
 }
 
+/* Open MPI, MPICH and those made of it, and launchers that speak PMIx. */
+static int is_started_by_mpi(void)
+{
+    return getenv("OMPI_COMM_WORLD_SIZE") || getenv("PMI_SIZE") || getenv("PMIX_RANK");
+}
+
+/* What all ranks would say alike is looked at before. */
+static int become_rank(const struct options *options, struct failure *failure)
+{
+    clattn_problem problem = CLATTN_PROBLEM_INIT;
+    clattn_ring_options o = CLATTN_RING_OPTIONS_INIT;
+    double seconds;
+    if (ring_options_read_measured(options, &problem, &o, &seconds, failure) != 0) {
+        return -1;
+    }
+    return child_become("clattn-ring", "ring", options->words, failure);
+}
+
 static int run(const struct options *options, struct failure *failure)
 {
     clattn_problem problem = CLATTN_PROBLEM_INIT;
     clattn_ring_options o = CLATTN_RING_OPTIONS_INIT;
     clattn_ring *ring = NULL;
     double sum = 0, most = 0;
-    if (read_problem(options, &problem, failure) != 0 || read_options(options, &o, failure) != 0) {
+    if (is_started_by_mpi()) {
+        return become_rank(options, failure);
+    }
+    if (ring_options_read(options, &problem, &o, failure) != 0) {
         return -1;
     }
     struct share *shares = calloc((size_t)o.ranks, sizeof *shares);
@@ -299,6 +288,7 @@ static const struct option_group groups[] = {
     { "The ranks",
       { OPTION_RANKS, OPTION_RING_LAYOUT, OPTION_ALGORITHM, OPTION_EXPLAIN_BACKWARD, OPTION_FLOP_RATE, OPTION_LINK_RATE,
         OPTION_LATENCY } },
+    { "Under mpirun", { OPTION_DEVICE, OPTION_SECONDS } },
     { "What is told", { OPTION_RANK, OPTION_JSON, OPTION_HELP } },
     { NULL, { OPTION_NONE } },
 };
@@ -307,10 +297,13 @@ const struct command command_ring = {
     "ring",
     "Tells of attention whose rows and keys lie on several ranks what each of them has, computes and sends: the "
     "schedule "
-    "that programs play by clattn_ring.h or MPI. Needs no device.",
+    "that programs play by clattn_ring.h or MPI. Needs no device. Started by mpirun, it plays it: measures "
+    "libclattn_mpi's calls on these ranks, each with a device, and compares some rows and keys of each rank with the "
+    "float64 reference.",
     "--shape B,HQ,HKV,LQ,LK,D[,DV] [OPTION]...",
     NULL,
     groups,
-    "Example:\n  clattn ring --shape 1,32,8,65536,65536,128 --causal top-left --layout zigzag --rank 0\n",
+    "Examples:\n  clattn ring --shape 1,32,8,65536,65536,128 --causal top-left --layout zigzag --rank 0\n"
+    "  mpirun -n 4 clattn ring --shape 1,8,8,8192,8192,64 --causal top-left --layout zigzag --backward\n",
     run,
 };

@@ -2,7 +2,7 @@
 
 # All of it but main, for the tests too.
 libclattn_tool_la_LIBADD = $(CAIRO_LIBS) $(CJSON_LIBS)
-AM_CPPFLAGS += -DCLATTN_DATA_DIR='"$(pkgdatadir)"'
+AM_CPPFLAGS += -DCLATTN_DATA_DIR='"$(pkgdatadir)"' -DCLATTN_LIBEXEC_DIR='"$(pkglibexecdir)"'
 libclattn_tool_la_SOURCES = \
 	tools/attention.c \
 	tools/attention.h \
@@ -157,6 +157,8 @@ libclattn_tool_la_SOURCES = \
 	tools/quantise_scales.h \
 	tools/results.c \
 	tools/results.h \
+	tools/ring_options.c \
+	tools/ring_options.h \
 	tools/role_list.h \
 	tools/safetensors.c \
 	tools/safetensors.h \
@@ -207,6 +209,19 @@ clattn_LDFLAGS = $(AM_LDFLAGS) $(HARDENING_PROGRAM_LDFLAGS)
 clattn_SOURCES = \
 	tools/main.c
 
+# What `clattn ring` becomes where mpirun started it.
+clattn_ring_SOURCES = \
+	mpi/clattn_mpi.c \
+	tools/ranks/check_ranks.c \
+	tools/ranks/check_ranks.h \
+	tools/ranks/ring_ranks.c \
+	tools/ranks/shard.c \
+	tools/ranks/shard.h
+clattn_ring_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/mpi -I$(srcdir)/tools
+clattn_ring_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS) $(HARDENING_PROGRAM_CFLAGS)
+clattn_ring_LDFLAGS = $(AM_LDFLAGS) $(HARDENING_PROGRAM_LDFLAGS)
+clattn_ring_LDADD = libclattn_tool.la libclattn_ranks.la libclattn_core.la $(MPI_LIBS) -lpthread
+
 # The lessons' own kernels.
 nodist_libclattn_tool_la_SOURCES = tools/lesson/kernels.c
 LESSON_KERNELS = \
@@ -238,6 +253,9 @@ if TOOL
 dist_pkgdata_DATA = examples/data/money-bank-grows-layer0.safetensors
 noinst_LTLIBRARIES += libclattn_tool.la
 bin_PROGRAMS += clattn
+if MPI
+pkglibexec_PROGRAMS = clattn-ring
+endif
 
 # What shells complete with, by the command itself: a cross build cannot run it.
 if NATIVE

@@ -185,6 +185,7 @@ int options_parse(const struct command *command, int argc, char **argv, struct o
 {
     int only_operands = 0;
     memset(options, 0, sizeof *options);
+    options->words = argv;
     for (int i = 0, taken; i < argc; i += taken) {
         taken = 1;
         if (!only_operands && strcmp(argv[i], "--") == 0) {

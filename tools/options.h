@@ -28,6 +28,7 @@ struct option_group {
 struct options {
     const char *value[OPTION_IDS]; /* NULL: not given; "": a switch that was given */
     const char *operand;           /* NULL: not given */
+    char *const *words;            /* all of them as they were given, up to NULL */
 };
 
 struct command {
