@@ -41,13 +41,20 @@ static size_t row_bytes(const struct part *part)
     return clattn_row_bytes(part->type, part->columns);
 }
 
+/* Rows of this rank's shard. */
+static int64_t count_of(const struct play *play, const struct side *side)
+{
+    const int64_t rank = play->carrier->rank;
+    return side == &play->heads->keys ? clattn_ring_keys(play->ring, rank) : clattn_ring_rows(play->ring, rank);
+}
+
 static clattn_status add_part(struct play *play, clattn_ring_content content, const char *name, clattn_type type,
                               int64_t columns, const clattn_host_tensor *shard)
 {
     const struct side *side = side_of(play->heads, content);
     struct part *part = play->heads->part[content];
     char text[FAILURE_BYTES];
-    if (!shard->data || (columns > 1 && shard->stride[3] != 1)) {
+    if (count_of(play, side) > 0 && (!shard->data || (columns > 1 && shard->stride[3] != 1))) {
         snprintf(text, sizeof(text), "%s: must be given, with an innermost stride of 1", name);
         return play_fails(play->failure, CLATTN_INVALID_ARGUMENT, text);
     }

@@ -69,10 +69,15 @@ static void set_shapes(struct play *play)
 static clattn_status check_call(struct play *play)
 {
     const clattn_host_tensors *t = &play->given.tensors;
-    const clattn_host_tensor *const given[] = { &t->query, &t->key, &t->value, &t->out };
+    const int64_t rows = clattn_ring_rows(play->ring, play->carrier->rank);
+    const int64_t keys = clattn_ring_keys(play->ring, play->carrier->rank);
+    const struct {
+        const clattn_host_tensor *tensor;
+        int64_t rows; /* of a shard without any there is no memory */
+    } given[] = { { &t->query, rows }, { &t->out, rows }, { &t->key, keys }, { &t->value, keys } };
     const uint32_t all = CLATTN_GRADIENT_QUERY | CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE;
     for (size_t n = 0; n < sizeof(given) / sizeof(given[0]); ++n) {
-        if (!given[n]->data || given[n]->stride[3] != 1) {
+        if (given[n].rows > 0 && (!given[n].tensor->data || given[n].tensor->stride[3] != 1)) {
             return play_fails(play->failure, CLATTN_INVALID_ARGUMENT,
                               "query, key, value, out: must be given, with an innermost stride of 1");
         }
@@ -89,7 +94,7 @@ static clattn_status check_call(struct play *play)
         return play_fails(play->failure, CLATTN_UNSUPPORTED,
                           "gradients: must have those of query, key and value, and accumulate be 0, over MPI");
     }
-    if (!g->dquery.data || !g->dkey.data || !g->dvalue.data || !t->lse.data) {
+    if ((rows > 0 && (!g->dquery.data || !t->lse.data)) || (keys > 0 && (!g->dkey.data || !g->dvalue.data))) {
         return play_fails(play->failure, CLATTN_INVALID_ARGUMENT, "lse, dquery, dkey, dvalue: must be given");
     }
     return CLATTN_OK;

@@ -47,6 +47,7 @@ EXTRA_DIST += \
 	python/clattn/_xla.py \
 	python/clattn/flash_attn.py \
 	python/clattn/jax.py \
+	python/clattn/mpi.py \
 	python/clattn/torch.py \
 	python/clattn/transformers.py \
 	python/clattn/py.typed \

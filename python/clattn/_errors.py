@@ -46,12 +46,17 @@ _OF_STATUS = {
 }
 
 
+def error_of(status: int, text: bytes) -> Error:
+    """What a status stands for, with the library's words."""
+    error = _OF_STATUS.get(status, Error)(text.decode(errors="replace"))
+    error.status = status
+    return error
+
+
 def check(status: int) -> None:
     """Raises what a status stands for; nothing for CLATTN_OK."""
     if status != lib.CLATTN_OK:
         text = lib.clattn_last_error().decode(errors="replace")
         if text.startswith("no OpenCL device") and sys.platform == "linux" and os.uname().machine == "x86_64":
             text += "; the package clattn[cpu] brings one for CPUs"
-        error = _OF_STATUS.get(status, Error)(text)
-        error.status = status
-        raise error
+        raise error_of(status, text.encode())

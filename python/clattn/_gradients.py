@@ -26,13 +26,15 @@ class BothWays(NamedTuple):
     options: Options
 
 
-def _check_results(query: View, value: View, out: View, lse: View, grad_out: View) -> None:
+def check_results(query: View, value: View, out: View, lse: View, grad_out: View, grad_lse: Optional[View]) -> None:
     """What the library could not see: it reads these as the forward call wrote them."""
     rows, kind = query.shape[:3], query.type
     for name, found, shape, kind in (("out", out, rows + value.shape[3:], kind), ("lse", lse, rows, "float32"),
                                      ("dout", grad_out, rows + value.shape[3:], kind)):
         if found.shape != shape or found.type != kind:
             raise InvalidShape(f"{name}: is {found.type} of shape {found.shape}; must be {kind} of shape {shape}")
+    if grad_lse is not None and (grad_lse.shape != lse.shape or grad_lse.type != "float32"):
+        raise InvalidShape(f"dlse: is {grad_lse.type} of shape {grad_lse.shape}; must be float32 of shape {lse.shape}")
 
 
 def run_backward(context: Context, query: View, key: View, value: View, fields: Sequence[Field], call: Any,
@@ -40,9 +42,7 @@ def run_backward(context: Context, query: View, key: View, value: View, fields: 
                  grad_lse: Optional[View] = None) -> None:
     """`gradients`: views by name, of those that are wanted. `fields`, `call`, `options` are the forward call's; out and
     lse, views, what it wrote; grad_out and grad_lse views of a loss's derivatives there, at lse 0 where None."""
-    _check_results(query, value, out, lse, grad_out)
-    if grad_lse is not None and (grad_lse.shape != lse.shape or grad_lse.type != "float32"):
-        raise InvalidShape(f"dlse: is {grad_lse.type} of shape {grad_lse.shape}; must be float32 of shape {lse.shape}")
+    check_results(query, value, out, lse, grad_out, grad_lse)
     of_heads = "float64" if query.type == "float64" else "float32"
     for name in _AXES:
         if name in gradients and gradients[name].type != of_heads:

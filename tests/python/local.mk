@@ -18,6 +18,7 @@ EXTRA_DIST += \
 	tests/python/test_jax.py \
 	tests/python/test_key_sums.py \
 	tests/python/test_models.py \
+	tests/python/test_mpi.py \
 	tests/python/test_opinfo.py \
 	tests/python/test_package.py \
 	tests/python/test_process.py \
