@@ -426,8 +426,9 @@ typedef struct clattn_problem {
     int64_t value_in_key; /* nonzero: values are the first head_dim_v columns of keys, whose type, scales, zero points
                               * and pools are theirs too, as in latent attention: leave value_type, value_scale_rows,
                               * value_scale_columns and the tensors value, value_... unset. Not for gradients */
-    clattn_type slopes_type; /* of tensors.slopes; CLATTN_TYPE_NONE: float32; with type CLATTN_FLOAT64 float64 too */
-    clattn_type sinks_type;  /* that of tensors.sinks */
+    clattn_type slopes_type; /* of tensors.slopes; CLATTN_TYPE_NONE: float32; with type CLATTN_FLOAT64 float64 too.
+                              * Without CLATTN_WITH_SLOPES leave it unset */
+    clattn_type sinks_type;  /* that of tensors.sinks; so with CLATTN_WITH_SINKS */
 } clattn_problem;
 
 #define CLATTN_PROBLEM_INIT                                                                                            \

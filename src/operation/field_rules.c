@@ -65,6 +65,20 @@ clattn_status check_own_type(const struct own_type *own, clattn_type type)
     return CLATTN_OK;
 }
 
+clattn_status check_head_type(const struct head_type *own, uint32_t features, clattn_type type)
+{
+    if (own->type != CLATTN_TYPE_NONE && !(features & own->feature)) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s %s: needs %s, and would be ignored; set it, or leave it 0",
+                         own->name, clattn_type_name(own->type), own->feature_name);
+    }
+    if (own->type != CLATTN_TYPE_NONE && own->type != CLATTN_FLOAT32 &&
+        (own->type != CLATTN_FLOAT64 || type != CLATTN_FLOAT64)) {
+        return error_set(CLATTN_INVALID_ARGUMENT, "%s %s: must be float32, or float64 with type float64, which is %s",
+                         own->name, clattn_type_name(own->type), clattn_type_name(type));
+    }
+    return CLATTN_OK;
+}
+
 clattn_status check_scales_of_type(const struct shared_scales *scales)
 {
     const int64_t columns = type_scale_columns(scales->type);

@@ -31,6 +31,15 @@ struct own_type {
 };
 clattn_status check_own_type(const struct own_type *own, clattn_type type);
 
+/* The type of a tensor of a number a head: of slopes, or sinks. */
+struct head_type {
+    const char *name;
+    clattn_type type;
+    uint32_t feature; /* that the tensor is there */
+    const char *feature_name;
+};
+clattn_status check_head_type(const struct head_type *own, uint32_t features, clattn_type type);
+
 /* Scales of keys, or values: that there are some where the type takes, or needs, them; as many as it says itself. */
 struct shared_scales {
     const char *name; /* "key", "value" */

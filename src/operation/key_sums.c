@@ -72,7 +72,7 @@ static void leave_values(struct key_sums_problem *k)
     p->value_scale_rows = p->value_scale_columns = 0;
     p->head_dim_v = 1;
     p->value_in_key = 0;
-    p->sinks_type = CLATTN_FLOAT32;
+    p->sinks_type = CLATTN_TYPE_NONE;
     p->dropout = 0;
     p->allow_tf32 = 0;
     p->allow_rounded_weights = 0;

@@ -70,17 +70,10 @@ static clattn_status check_own_types(const clattn_problem *p)
 
 static clattn_status check_head_types(const clattn_problem *p)
 {
-    const struct own_type own[] = { { "slopes_type", p->slopes_type, NULL, 0 },
-                                    { "sinks_type", p->sinks_type, NULL, 0 } };
-    for (size_t i = 0; i < sizeof(own) / sizeof(own[0]); ++i) {
-        if (own[i].type != CLATTN_TYPE_NONE && own[i].type != CLATTN_FLOAT32 &&
-            (own[i].type != CLATTN_FLOAT64 || p->type != CLATTN_FLOAT64)) {
-            return error_set(CLATTN_INVALID_ARGUMENT,
-                             "%s %s: must be float32, or float64 with type float64, which is %s", own[i].name,
-                             clattn_type_name(own[i].type), clattn_type_name(p->type));
-        }
-    }
-    return CLATTN_OK;
+    const struct head_type slopes = { "slopes_type", p->slopes_type, CLATTN_WITH_SLOPES, "CLATTN_WITH_SLOPES" },
+                           sinks = { "sinks_type", p->sinks_type, CLATTN_WITH_SINKS, "CLATTN_WITH_SINKS" };
+    const clattn_status status = check_head_type(&slopes, p->features, p->type);
+    return status == CLATTN_OK ? check_head_type(&sinks, p->features, p->type) : status;
 }
 
 static clattn_status check_types(const clattn_problem *p)
@@ -277,10 +270,10 @@ static clattn_status check_numbers(const clattn_problem *p)
     return CLATTN_OK;
 }
 
-/* That of slopes and of sinks; no other for those that are not there. */
+/* That of slopes and of sinks; none for those that are not there. */
 static clattn_type type_of_heads(const clattn_problem *p, uint32_t feature, clattn_type own)
 {
-    return p->features & feature && own != CLATTN_TYPE_NONE ? own : CLATTN_FLOAT32;
+    return p->features & feature && own == CLATTN_TYPE_NONE ? CLATTN_FLOAT32 : own;
 }
 
 clattn_status problem_resolve(struct any_problem *any)

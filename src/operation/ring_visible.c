@@ -171,6 +171,7 @@ static void set_problem(const clattn_ring *ring, const clattn_ring_task *task, i
     problem->out_type = is_part && !ring->options.gradients ? CLATTN_FLOAT32 : whole->out_type;
     problem->features |= is_part ? (uint32_t)CLATTN_WITH_LSE : 0;
     problem->features &= task->has_sinks ? ~(uint32_t)0 : ~(uint32_t)CLATTN_WITH_SINKS;
+    problem->sinks_type = task->has_sinks ? whole->sinks_type : CLATTN_TYPE_NONE;
     problem->always_visible_keys = ring_before(&task->keys, whole->always_visible_keys);
     place_rows(ring, task, problem, offsets);
 }

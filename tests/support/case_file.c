@@ -98,7 +98,7 @@ static int convert_inputs(struct attention_case *c, struct failure *failure)
     for (size_t i = 0; i < sizeof(of_heads) / sizeof(of_heads[0]) && status == 0; ++i) {
         struct tensor *tensor = &c->input[of_heads[i].input];
         const int is_wide = c->problem.type == CLATTN_FLOAT64 && tensor->data && tensor->type == TENSOR_FLOAT64;
-        *of_heads[i].type = is_wide ? CLATTN_FLOAT64 : CLATTN_FLOAT32;
+        *of_heads[i].type = is_wide ? CLATTN_FLOAT64 : CLATTN_TYPE_NONE;
         if (tensor->data && !is_wide) {
             status = tensor_convert(tensor, TENSOR_FLOAT32, input_names[of_heads[i].input].name[0], failure);
         }

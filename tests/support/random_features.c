@@ -150,7 +150,7 @@ static void store_as(struct random *random, clattn_problem *p, clattn_type type)
     const uint32_t scales = CLATTN_WITH_KEY_SCALES | CLATTN_WITH_VALUE_SCALES;
     p->bias_type = p->bias_type == CLATTN_FLOAT64 ? CLATTN_FLOAT32 : p->bias_type;
     p->type = p->type == CLATTN_FLOAT64 ? CLATTN_FLOAT32 : p->type;
-    p->slopes_type = p->sinks_type = CLATTN_FLOAT32;
+    p->slopes_type = p->sinks_type = CLATTN_TYPE_NONE;
     p->key_type = p->value_type = type;
     const int64_t step = clattn_type_columns(type) > 32 ? clattn_type_columns(type) : 32;
     p->head_dim = (p->head_dim % 160 + step - 1) / step * step + step;
@@ -314,8 +314,11 @@ void random_masked_keys(struct random *random, const clattn_problem *p, clattn_c
 void random_head_types(uint64_t seed, uint64_t index, clattn_problem *p)
 {
     struct random random = random_start(seed ^ 0x6865616473, index);
-    if (p->type == CLATTN_FLOAT64) {
-        p->slopes_type = random_chance(&random, 0.3) ? CLATTN_FLOAT32 : CLATTN_FLOAT64;
-        p->sinks_type = random_chance(&random, 0.3) ? CLATTN_TYPE_NONE : CLATTN_FLOAT64;
+    const int slopes_are_narrow = random_chance(&random, 0.3), sinks_are_narrow = random_chance(&random, 0.3);
+    if (p->type == CLATTN_FLOAT64 && p->features & CLATTN_WITH_SLOPES) {
+        p->slopes_type = slopes_are_narrow ? CLATTN_FLOAT32 : CLATTN_FLOAT64;
+    }
+    if (p->type == CLATTN_FLOAT64 && p->features & CLATTN_WITH_SINKS) {
+        p->sinks_type = sinks_are_narrow ? CLATTN_TYPE_NONE : CLATTN_FLOAT64;
     }
 }

@@ -146,7 +146,19 @@ START_TEST(test_sinks_and_slopes_in_float64)
     test.problem.slopes_type = CLATTN_FLOAT16;
     ck_assert_int_eq(clattn_reference_forward(&test.problem, NULL, &test.tensors), CLATTN_INVALID_ARGUMENT);
     ck_assert_msg(strstr(clattn_last_error(), "slopes_type float16: must be float32"), "%s", clattn_last_error());
+    test.problem.slopes_type = CLATTN_FLOAT64;
+    test.problem.features = CLATTN_WITH_SINKS;
+    ck_assert_int_eq(clattn_reference_forward(&test.problem, NULL, &test.tensors), CLATTN_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(clattn_last_error(), "slopes_type float64: needs CLATTN_WITH_SLOPES, and would be ignored"),
+                  "%s", clattn_last_error());
     test.problem.slopes_type = CLATTN_TYPE_NONE;
+    test.problem.features = 0;
+    test.problem.sinks_type = CLATTN_FLOAT32;
+    ck_assert_int_eq(clattn_reference_forward(&test.problem, NULL, &test.tensors), CLATTN_INVALID_ARGUMENT);
+    ck_assert_msg(strstr(clattn_last_error(), "sinks_type float32: needs CLATTN_WITH_SINKS, and would be ignored"),
+                  "%s", clattn_last_error());
+    test.problem.features = CLATTN_WITH_SINKS | CLATTN_WITH_SLOPES;
+    test.problem.sinks_type = CLATTN_FLOAT64;
     test.problem.type = CLATTN_FLOAT32;
     ck_assert_int_eq(clattn_reference_forward(&test.problem, NULL, &test.tensors), CLATTN_INVALID_ARGUMENT);
     ck_assert_msg(strstr(clattn_last_error(), "sinks_type float64: must be float32"), "%s", clattn_last_error());
