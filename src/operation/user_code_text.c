@@ -1,4 +1,5 @@
 /* Rules on the text of a user's code: a look at its words, no more; what it means is the compiler's to say. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -66,6 +67,43 @@ static clattn_status check_characters(const char *source)
     return CLATTN_OK;
 }
 
+/* Behind the end of a line, of either system's kind, that a backslash makes one with the next; NULL: none is here. */
+static const char *behind_join(const char *at)
+{
+    if (*at != '\\') {
+        return NULL;
+    }
+    at += 1 + strspn(at + 1, " \t");
+    return *at == '\n' ? at + 1 : *at == '\r' ? at + 1 + (at[1] == '\n') : NULL;
+}
+
+/* The lines as a compiler has them, before it looks for words: each ends with \n, and those that a backslash joins are
+ * one, with as many empty ones behind, so that those that follow keep their numbers. The caller frees it; NULL: no
+ * memory. */
+static char *joined_lines(const char *source)
+{
+    char *lines = malloc(strlen(source) + 1), *to = lines;
+    size_t joined = 0;
+    for (const char *at = source; lines && *at;) {
+        const char *behind = behind_join(at);
+        const int ends = *at == '\n' || *at == '\r';
+        if (behind) {
+            joined++;
+            at = behind;
+            continue;
+        }
+        for (; ends && joined > 0; --joined) {
+            *to++ = '\n';
+        }
+        *to++ = ends ? '\n' : *at;
+        at += at[0] == '\r' && at[1] == '\n' ? 2 : 1;
+    }
+    if (lines) {
+        *to = 0;
+    }
+    return lines;
+}
+
 /* Whether a directive says which brackets the text has: a condition, or a definition that leaves one open, or closes
  * one that it has not opened. */
 static int hides_brackets(const char *word)
@@ -74,7 +112,7 @@ static int hides_brackets(const char *word)
     if (strncmp(word, "if", 2) == 0) {
         return 1;
     }
-    for (const char *at = word; *at && (*at != '\n' || at[-1] == '\\'); ++at) {
+    for (const char *at = word; *at && *at != '\n'; ++at) {
         open += strchr("({[", *at) ? 1 : strchr(")}]", *at) ? -1 : 0;
         least = open < least ? open : least;
     }
@@ -86,7 +124,7 @@ static clattn_status check_directive(struct reader *reader)
 {
     const char *word = reader->at + strspn(reader->at, " \t");
     const size_t length = word_length(word);
-    if (*word == '\n' || *word == '\r' || *word == 0) {
+    if (*word == '\n' || *word == 0) {
         return CLATTN_OK; /* # alone is nothing */
     }
     for (size_t i = 0; i < sizeof(directives) / sizeof(directives[0]); ++i) {
@@ -206,23 +244,34 @@ static clattn_status read_next(struct reader *reader)
     return status;
 }
 
-clattn_status user_code_check_text(const char *source, uint32_t has)
+static clattn_status read_lines(const char *lines, uint32_t *found)
 {
-    struct reader reader = { .at = source, .line = 1, .begins_line = 1 };
-    clattn_status status = check_characters(source);
+    struct reader reader = { .at = lines, .line = 1, .begins_line = 1 };
+    clattn_status status = CLATTN_OK;
     while (*reader.at && status == CLATTN_OK) {
         status = read_next(&reader);
     }
-    if (status == CLATTN_OK && !reader.is_uncounted && reader.depth > 0) {
-        status = not_closed(&reader);
+    *found = reader.found;
+    return status == CLATTN_OK && !reader.is_uncounted && reader.depth > 0 ? not_closed(&reader) : status;
+}
+
+clattn_status user_code_check_text(const char *source, uint32_t has)
+{
+    uint32_t found = 0;
+    clattn_status status = check_characters(source);
+    if (status == CLATTN_OK) {
+        char *lines = joined_lines(source);
+        status = lines ? read_lines(lines, &found)
+                       : error_set(CLATTN_OUT_OF_HOST_MEMORY, "out of memory for the lines of code.source");
+        free(lines);
     }
     for (size_t i = 0; i < FUNCTIONS && status == CLATTN_OK; ++i) {
         const uint32_t bit = functions[i].function;
-        if (has & bit && !(reader.found & bit)) {
+        if (has & bit && !(found & bit)) {
             status = error_set(CLATTN_INVALID_ARGUMENT,
                                "code.functions 0x%x: has %s, and code.source has no function %s", has, functions[i].bit,
                                functions[i].name);
-        } else if (!(has & bit) && reader.found & bit) {
+        } else if (!(has & bit) && found & bit) {
             status = error_set(CLATTN_INVALID_ARGUMENT,
                                "code.functions 0x%x: code.source has %s, which would be ignored; set %s", has,
                                functions[i].name, functions[i].bit);

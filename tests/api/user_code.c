@@ -72,6 +72,10 @@ START_TEST(test_texts_that_are_refused)
         { "%:include <x.h>\n" SCORE("s"), "code.source: line 1: #include" },
         { "#\\\ninclude <x.h>\n" SCORE("s"), "code.source: line 1: #" },
         { "?\?=include <x.h>\n" SCORE("s"), "trigraphs" },
+        { "/* *\\\n/\n#include <x.h>\n/**/" SCORE("s"), "code.source: line 3: #include" },
+        { "/* *\\ \r\n/\r\n#include <x.h>\r\n/**/" SCORE("s"), "code.source: line 3: #include" },
+        { "static int one;\r#include <x.h>\n" SCORE("s"), "code.source: line 2: #include" },
+        { "// \\\n" SCORE("s"), "code.functions 0x1: has CLATTN_CODE_SCORE, and code.source has no function" },
         { "#line 7\n" SCORE("s"), "#line" },
         { SCORE("s") "\a", "code.source: line 5: control character 0x07" },
         { SCORE("s") "\xff", "byte 0xff is not of UTF-8" },
@@ -151,6 +155,8 @@ START_TEST(test_brackets)
         "#define TIMES ) * (\n" SCORE("(s TIMES 2)"),
         "#if 0\n{ (\n#endif\n" SCORE("s"),
         "// (\n/* { */\n" SCORE("s"),
+        "#define TWICE(x) \\\r\n    (2 * (x)\r\n" SCORE("TWICE(s))"),
+        "// (\\\n(\n" SCORE("s"),
     };
     for (size_t n = 0; n < sizeof(texts) / sizeof(texts[0]); ++n) {
         const clattn_user_code code = score_of(texts[n]);
