@@ -37,11 +37,10 @@ def run(context: Context, query: View, key: View, value: View, fields: Sequence[
 _CALL = lib.new("clattn_call")
 
 
-def call_of(query: View, key: View, scale: Optional[float], seed: int = 0, has_key_len: bool = True) -> Any:
-    """The clattn_call of these views; `has_key_len`: whether the key's rows are a sequence's keys."""
+def call_of(keys: int, scale: Optional[float], seed: int = 0) -> Any:
+    """The clattn_call of so many keys, those of the longest sequence: a plan may be for more (key_maximum)."""
     call = type(_CALL).from_buffer_copy(_CALL)
-    if has_key_len:
-        call.key_len = key.shape[2]
+    call.key_len = keys
     call.dropout_seed = whole(seed, "seed", 64, least=0)
     if scale is not None:
         call.has_scale, call.scale = 1, number(scale, "scale")
@@ -165,7 +164,7 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
         if of.is_packed and array is not out:
             array[...] = -math.inf if name == "lse" else 0.0
     outputs = [output_field(array, *each) for array, each in zip(results, wanted)]
-    call = call_of(q, k, scale, seed, of.has_key_len)
+    call = call_of(of.keys, scale, seed)
     call.mask_first_key = mask_first_key
     if code is not None:
         fields, options = [*fields, *code.fields], options + code.options

@@ -116,7 +116,7 @@ def gradients(query: Any, key: Any, value: Any, dout: Any, *, of: Iterable[str] 
     results, places = _new(names, query, axes, (q, k, v), learned, shape)
     for name in {"query", "key", "value"} & set(names) if sequences.is_packed else ():
         results[name][...] = 0.0
-    call = call_of(q, k, None if scale is None else number(scale, "scale"), seed, sequences.has_key_len)
+    call = call_of(sequences.keys, None if scale is None else number(scale, "scale"), seed)
     run_backward(context or default_context(), q, k, v, fields, call, options + sequences.options,
                  four_axes(view(out, "out"), "out"), three_axes(lse, "lse"), four_axes(view(dout, "dout"), "dout"),
                  places, None if dlse is None else three_axes(dlse, "dlse"))

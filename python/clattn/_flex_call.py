@@ -168,7 +168,7 @@ def prepare(query: Tensor, key: Tensor, asked: Asked, has_slope: bool) -> Tuple[
 
 
 def _call(q: View, k: View, ready: Ready) -> Any:
-    call = call_of(q, k, ready.scale)
+    call = call_of(k.shape[2], ready.scale)
     for i, given in enumerate(ready.scalars):
         call.code_scalars[i] = given
     return call

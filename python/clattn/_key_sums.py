@@ -104,8 +104,8 @@ def key_sums(query: Any, key: Any, *, rows: Optional[int] = None, lse: Any = Non
     fields, more = masked_fields(shape, q.type, mask_first_key, dict(
         learned, mask=None if isinstance(mask, str) else mask, key_lengths=key_lengths, offsets=offsets))
     fields, options = of.fields + fields, options + more
-    call = call_of(q, k, scale, has_key_len=False)
-    call.key_len, call.mask_first_key = of.keys, mask_first_key  # in pages too: sums have so many columns
+    call = call_of(of.keys, scale)
+    call.mask_first_key = mask_first_key
     if code is not None:
         fields, options = fields + code.fields, options + code.options
         call.code_scalars[:len(code.scalars)] = code.scalars

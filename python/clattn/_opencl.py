@@ -106,7 +106,7 @@ def attention(query: Any, key: Any, value: Any, arrays: Mapping[str, Any], optio
     tensors.workspace = workspace.int_ptr if workspace else None
     waits = [event for _, found, _ in every for event in getattr(found.owner, "events", ())]
     handles = (ctypes.c_void_p * len(waits))(*[event.int_ptr for event in waits]) if waits else None
-    done, call = ctypes.c_void_p(), call_of(q, k, scale, seed)
+    done, call = ctypes.c_void_p(), call_of(k.shape[2], scale, seed)
     check(lib.clattn_enqueue_forward(plan.handle, queue.int_ptr, ctypes.byref(call), ctypes.byref(tensors), len(waits),
                                      handles, ctypes.byref(done)))
     event = pyopencl.Event.from_int_ptr(int(done.value or 0), False)

@@ -26,7 +26,6 @@ class Sequences(NamedTuple):
     keys: int
     options: Tuple[Tuple[str, int], ...]  # fields of the problem
     fields: List[Field]
-    has_key_len: bool  # whether the call's key_len is the number of keys
     is_packed: bool = False  # then results have elements that belong to no sequence, which the library does not write
 
 
@@ -215,7 +214,7 @@ def sequences_of(query: View, key: View, value: View, key_lengths: Any, said: Di
     """The sequences of views of four axes; `said` has a value or None for each of NAMES."""
     if all(x is None for x in said.values()):
         check_shapes(query, key, value)
-        return Sequences(query, key, value, query.shape[0], query.shape[2], key.shape[2], (), [], True)
+        return Sequences(query, key, value, query.shape[0], query.shape[2], key.shape[2], (), [])
     _check_alone(said)
     key, value = as_codes(key, "key", said["key_type"]), as_codes(value, "value", said["value_type"])
     is_packed, is_paged = said["cu_query"] is not None, said["page_table"] is not None
@@ -236,5 +235,4 @@ def sequences_of(query: View, key: View, value: View, key_lengths: Any, said: Di
             fields += scale_fields(said[f"{name}_scales"], name, found, problem)
     rows = problem["query_len"]
     problem["key_len"] = keys if is_packed else key_maximum(rows, keys)
-    return Sequences(query, key, value, problem["batch"], rows, keys, tuple(problem.items()), fields,
-                     not is_paged and not is_packed, is_packed)
+    return Sequences(query, key, value, problem["batch"], rows, keys, tuple(problem.items()), fields, is_packed)

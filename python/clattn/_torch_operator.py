@@ -93,7 +93,7 @@ def _call(given: Given, said: Said, floating: Sequence[str] = ("query",)) -> Bot
     shape = of.batch, q.shape[1], of.rows, of.keys
     fields = of.fields + optional_fields(shape, q.type, {**given._asdict(), **numbers})
     scale = given.scale.item() if isinstance(given.scale, Tensor) else given.scale
-    call = call_of(q, of.key, scale, 0 if given.seed is None else int(given.seed.item()), of.has_key_len)
+    call = call_of(of.keys, scale, 0 if given.seed is None else int(given.seed.item()))
     return BothWays(of, shape, fields, call, options(said, given.offsets is not None) + of.options)
 
 

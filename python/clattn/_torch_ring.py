@@ -190,7 +190,7 @@ def _call(said: Said, shape: Shape, step: Step, query: Tensor, key: Tensor, valu
     lengths = [min(max(x - keys.start, 0), count_of_keys) for x in said.key_lengths] if said.key_lengths else None
     fields = optional_fields((q.shape[0], q.shape[1], q.shape[2], count_of_keys), q.type, {
         "slopes": slopes, "sinks": sinks if step.is_own else None, "key_lengths": lengths, "offsets": offsets})
-    call = call_of(q, k, said.scale, seed)
+    call = call_of(count_of_keys, said.scale, seed)
     call.first_row, call.first_key = rows.start, keys.start
     always = min(max(said.always_visible_keys - keys.start, 0), count_of_keys)
     own = options_of("bottom-right" if said.causal else None, None, is_placed, (said.window_left, said.window_right),

@@ -61,7 +61,7 @@ def _arguments(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor]
     if v.shape[3] != q.shape[3]:
         raise InvalidShape(f"columns: query has {q.shape[3]}, value {v.shape[3]}; must be equal")
     fields = _mask_fields(mask, (q.shape[0], q.shape[1], q.shape[2], k.shape[2]))
-    return q, k, v, fields, call_of(q, k, scale), _kernel_options(is_causal, query.dtype)
+    return q, k, v, fields, call_of(k.shape[2], scale), _kernel_options(is_causal, query.dtype)
 
 
 def _kernel(query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], is_causal: bool,

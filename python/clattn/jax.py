@@ -72,7 +72,7 @@ def _arguments(said: Any, views: List[View]) -> Tuple[BothWays, List[View]]:
     options = options_of(causal, alignment, offsets is not None, tuple(window), always, softcap, dropout,
                          allow_rounded_weights=rounded, allow_tf32=tf32)
     scale = said["scale"] if "scale" not in given else _scale_in(given["scale"])
-    call = call_of(query, of.key, scale, _seed_in(given.get("seed")), of.has_key_len)
+    call = call_of(of.keys, scale, _seed_in(given.get("seed")))
     if said["text"]:
         source, functions, names, scalars, numbers = said["text"]
         loaded = [given[name] for name in _LOADED[:len(names)]]

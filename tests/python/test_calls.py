@@ -117,6 +117,19 @@ class Sequences(Case):
         self.refused("page", lambda: clattn.attention(query, *pools, page_table=table + 1, key_lengths=[11, 6]),
                      clattn.Error)
 
+    def test_matrices_of_pages_have_the_keys_of_the_call(self):
+        """A plan is for more keys where rows are few: weights, masks and biases have those that there are."""
+        key, value, table, pools = self.pages()
+        query, mask = normal(2, 4, 1, 32, seed=5), normal(2, 4, 1, 11, seed=6) > -0.5
+        for said in {"bias": normal(1, 4, 1, 11, seed=7), "mask": mask}, {"mask": mask, "return_weights": "softmax"}:
+            right = clattn.attention(query, key, value, key_lengths=[11, 6], **said)
+            found = clattn.attention(query, *pools, page_table=table, key_lengths=[11, 6], **said)
+            if "return_weights" in said:
+                self.assertEqual(found[1].shape, (2, 4, 1, 11))
+                self.close(found[1], right[1])
+                found, right = found[0], right[0]
+            self.close(found, right)
+
     def test_a_cache_that_grows_stays_planned(self):
         key, value, table, pools = self.pages()
         query = normal(2, 4, 1, 32, seed=5)
