@@ -266,7 +266,9 @@ CLATTN_API void clattn_append_problem_init(clattn_append_problem *problem, size_
  *                     slots and scales count its pages in all. Offsets and strides are their own;
  *                     attention on that pool asks for the strides of key_cache and value_cache
  * Offsets and strides of block types and codes of four bits count columns, in multiples of clattn_type_columns. What is
- * written shares no memory with another tensor, but query_out may be query itself. */
+ * written shares no memory with another tensor, but query_out may be query itself.
+ * No value is refused on a device: finite values that clattn_quantise and clattn_quantise_row refuse, since a scale or
+ * max - min leaves its type, are stored with an infinite scale and read as NaN or infinities, so that it shows. */
 typedef struct clattn_append_tensors {
     size_t struct_size; /* set by CLATTN_APPEND_TENSORS_INIT */
     clattn_tensor key, value, key_cache, value_cache;

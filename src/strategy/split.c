@@ -41,8 +41,16 @@ static int applicable(struct ask *ask)
     }
     const clattn_problem *p = &attention_problem(ask->problem)->p;
     const int64_t blocks = p->batch * p->kv_heads * ceil_div(problem_head_rows(p), SIMD_ROWS);
-    const int has_idle = blocks < (int64_t)device->compute_units;
-    return kv_split_applicable(ask, SPLIT_KEYS, ROWS_AT_ONCE, ask->by_name || has_idle ? ROWS_MAX : ROWS_AT_ONCE);
+    const int has_idle = blocks < (int64_t)device->compute_units,
+              is_listed = (p->features & CLATTN_WITH_KEY_LISTS) != 0;
+    const int64_t rows = problem_head_rows(p);
+    if (!ask->by_name && !has_idle && !is_listed && rows > ROWS_AT_ONCE && rows <= ROWS_MAX) {
+        return ask_declines(ask,
+                            "%lld query rows a key/value head: more than %d of them, where there is work for every "
+                            "compute unit, are faster in fused_simd; asked for by name it takes %d",
+                            (long long)rows, ROWS_AT_ONCE, ROWS_MAX);
+    }
+    return kv_split_applicable(ask, SPLIT_KEYS, ROWS_AT_ONCE, ROWS_MAX);
 }
 
 static struct work work(struct ask *ask)
