@@ -2,7 +2,8 @@
  *
  * Gradients where lse is so large that its rounding to float32 is more than all others: logits of 100 to 200 (as exact
  * as the formula in float32 by a row maximum and a sum), weights of exactly 1 and 0, rows whose keys all have a bias
- * of -1e9, sinks as large as the logits, and parts of the keys with the whole's lse, which must be taken as it is. */
+ * of -1e9, sinks as large as the logits, and parts of the keys with the whole's lse, which must be taken as it is. What
+ * 16 bits hold of them beside PyTorch's own: tests/python/test_opinfo.py. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -301,6 +302,57 @@ static void check_half(const char *strategy)
     gradient_call_free(&half);
 }
 
+#define PARTS 2
+#define PART_KEYS (KEYS / PARTS)
+
+/* A part's keys and values with the whole's out and lse; its gradients join the whole's. */
+static int add_part(const char *strategy, struct gradient_call *whole, const struct kind *kind, int64_t n)
+{
+    struct kind of_part = *kind;
+    of_part.key_len = PART_KEYS;
+    const clattn_problem p = kind_problem(&of_part);
+    struct gradient_call part;
+    kind_begin(&part, &p, strategy, kind_normal);
+    int good = kind_finish(&part, kind_normal);
+    for (int id = 0; id < TENSOR_COUNT && good; ++id) {
+        const struct test_array *from = &whole->test.arrays[id];
+        struct test_array *to = &part.test.arrays[id];
+        const size_t bytes = (size_t)to->count * sizeof(float), at = to->count < from->count ? (size_t)n * bytes : 0;
+        if (to->data && from->data) {
+            memcpy(to->data, from->data + at, bytes);
+        }
+    }
+    good = good && gradient_call_run(kind_context, &part, 0) == CLATTN_OK;
+    for (int id = GRADIENT_DQUERY; id <= GRADIENT_DSCALE && good; ++id) {
+        const struct test_array *from = &part.arrays[id];
+        struct test_array *to = &whole->arrays[id];
+        const int64_t at = from->count < to->count ? n * from->count : 0; /* of keys; else a sum over parts */
+        for (int64_t i = 0; i < from->count && to->data; ++i) {
+            kind_set(to, at + i, kind_get(from, i) + (from->count < to->count || n == 0 ? 0 : kind_get(to, at + i)));
+        }
+    }
+    gradient_call_free(&part);
+    return good;
+}
+
+/* A part of the keys knows the whole's lse to float32 alone: all weights of a row are off by u |lse|, as
+ * the bound has it: no rest can be found again from some of its keys. */
+static void check_parts(const char *strategy)
+{
+    const struct kind kind = { "sharp parts", 1, HEADS, 1, ROWS, KEYS, 20, 12, 0, 0 };
+    const clattn_problem p = kind_problem(&kind);
+    struct gradient_verdict verdict;
+    struct gradient_call whole;
+    kind_begin(&whole, &p, strategy, kind_normal);
+    kind_scale(&whole.test.arrays[TENSOR_QUERY], 40);
+    int good = kind_finish(&whole, kind_normal);
+    for (int64_t n = 0; n < PARTS && good; ++n) {
+        good = add_part(strategy, &whole, &kind, n);
+    }
+    kind_report(strategy, "parts of the keys at sharp logits: within the bound", good && kind_check(&whole, &verdict));
+    gradient_call_free(&whole);
+}
+
 static void check_strategy(const char *strategy)
 {
     check_one_hot(strategy);
@@ -308,6 +360,7 @@ static void check_strategy(const char *strategy)
     check_far_below(strategy, 1);
     if (!kind_in_bfloat16()) {
         check_half(strategy);
+        check_parts(strategy);
         check_sharp(strategy, 16, 1, CLATTN_WITH_SINKS);
         check_sharp(strategy, 24, 0, 0);
         check_sharp(strategy, 20, 0, CLATTN_WITH_SINKS);

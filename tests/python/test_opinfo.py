@@ -198,6 +198,28 @@ class Samples(unittest.TestCase):
             with self.subTest(result):
                 self.assertLessEqual(error, 2 * their_error)
 
+    def test_sharp_logits_in_16_bits(self):
+        """Gradients at logits of 100 to 200, of an out that was rounded: the root of their errors' mean square is that
+        of PyTorch's own kernel, and an eighth for chance."""
+        columns = samples(KERNEL, torch.float32)[0][0][0].shape[-1]  # whose kernels are there
+        for dtype in TYPES[1:]:
+            ours, own = ({name: 0.0 for name in ("dquery", "dkey", "dvalue")} for _ in range(2))
+            for draw in range(12):
+                torch.manual_seed(draw)
+                sample = [(torch.randn(1, 2, rows, columns) * size).to(dtype).requires_grad_()
+                          for rows, size in ((24, 36 * 2**(draw / 12)), (40, 1), (40, 1))], {}
+                right = results(exact, sample, torch.float64)
+                found, served = self.enabled(ATTENTION, sample, dtype)
+                self.assertTrue(served)
+                for i, name in enumerate(ours, 1):
+                    ours[name] += (found[i] - right[i]).square().sum().item()
+                    own[name] += (results(stock(ATTENTION), sample, dtype)[i] - right[i]).square().sum().item()
+            for name in ours:
+                ratio = math.sqrt(ours[name] / own[name])
+                print(f"{dtype}, logits of 100 to 200, {name}: {ratio:.2f} of PyTorch's own error")
+                with self.subTest(name):
+                    self.assertLessEqual(ratio, 1.125)
+
 
 for _type in (*TYPES, DECLINED):
     _name = str(_type)[6:]
