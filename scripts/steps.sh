@@ -24,6 +24,7 @@ run_step() {
     [ "${1:-}" = --step ] || return 0
     shift
     step_status=0
+    mkdir -p "${logs:-.}"
     "$@" || step_status=$?
     exit "$step_status"
 }
