@@ -217,7 +217,7 @@ class Ranks:
             return made, results
         made, (out, lse, dout, dlse) = self._all(read)
         ring: Any = _Ring(self._handle, given)
-        run_backward(ring, given.query, given.key, given.value, given.fields, self._call(given, scale, seed),
+        run_backward(ring, given.query, given.key, given.value, given.fields, self._call(scale, seed),
                      given.options, out, lse, dout, {f"d{name}": _part(array, name) for name, array in made.items()},
                      dlse)
         found: Dict[str, Any] = made
@@ -276,9 +276,9 @@ class Ranks:
             raise InvalidArgument(f"rank {every.index(True)}: its call is wrong, as its own error says")
         return found
 
-    def _call(self, given: _Given, scale: Optional[float], seed: int) -> Any:
-        return self._all(lambda: call_of(given.query, given.key, None if scale is None else number(scale, "scale"),
-                                         seed, has_key_len=False))
+    def _call(self, scale: Optional[float], seed: int) -> Any:
+        # Of the problem's lengths: a schedule has no others.
+        return self._all(lambda: call_of(-1, None if scale is None else number(scale, "scale"), seed))
 
     def _forward(self, query: Any, given: _Given, scale: Optional[float], seed: int, return_lse: bool) -> Any:
         shape = given.query.shape[:3] + given.value.shape[3:]
@@ -291,6 +291,6 @@ class Ranks:
             return results, outputs
         results, outputs = self._all(read)
         ring: Any = _Ring(self._handle, given)
-        run(ring, given.query, given.key, given.value, given.fields, self._call(given, scale, seed), given.options,
+        run(ring, given.query, given.key, given.value, given.fields, self._call(scale, seed), given.options,
             outputs)
         return tuple(results) if return_lse else results[0]
