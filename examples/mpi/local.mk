@@ -13,8 +13,9 @@ if MPI
 check_PROGRAMS += $(mpi_examples)
 endif
 TESTS += tests/mpi/run
+TESTS += tests/mpi/broken
 TESTS += tests/mpi/scale
-EXTRA_DIST += tests/mpi/run tests/mpi/scale
+EXTRA_DIST += tests/mpi/broken tests/mpi/run tests/mpi/scale
 
 nobase_dist_doc_DATA += \
 	examples/mpi/decode.c \

@@ -7,6 +7,7 @@ EXTRA_DIST += \
 	tests/python/fetch_minilm.sh \
 	tests/python/run \
 	tests/python/test_again.py \
+	tests/python/test_broken_ranks.py \
 	tests/python/test_calls.py \
 	tests/python/test_clattn.py \
 	tests/python/test_derivatives.py \
@@ -25,6 +26,7 @@ EXTRA_DIST += \
 	tests/python/test_pytorch.py \
 	tests/python/test_patterns.py \
 	tests/python/test_ranks.py \
+	tests/python/test_ranks_model.py \
 	tests/python/test_readers.py \
 	tests/python/test_silence.py \
 	tests/python/test_torch.py \
