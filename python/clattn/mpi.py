@@ -277,7 +277,7 @@ class Ranks:
         return found
 
     def _call(self, scale: Optional[float], seed: int) -> Any:
-        # Of the problem's lengths: a schedule has no others.
+        # Lengths are the problem's: a schedule has no others.
         return self._all(lambda: call_of(-1, None if scale is None else number(scale, "scale"), seed))
 
     def _forward(self, query: Any, given: _Given, scale: Optional[float], seed: int, return_lse: bool) -> Any:

@@ -1,6 +1,6 @@
-"""A published model, SmolLM2-135M-Instruct, under PyTorch's context_parallel: a forward pass and one step of training on
-two and three ranks that have a part of the tokens each, against one process that has all. Every attention is clattn's.
-CLATTN_SMOLLM names the model's file. Ranks are forks of this process, which reads it."""
+"""A published model, SmolLM2-135M-Instruct, under PyTorch's context_parallel: a forward pass and one step of training
+on two and three ranks that have a part of the tokens each, against one process that has all. Every attention is
+clattn's. CLATTN_SMOLLM names the model's file. Ranks are forks of this process, which reads it."""
 import importlib.util
 import os
 import tempfile
