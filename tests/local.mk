@@ -149,50 +149,6 @@ tests_unit_group_choice_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=group_call_run,--wrap
 tests_unit_host_sharing_LDFLAGS = $(AM_LDFLAGS) \
 	-Wl,--wrap=clGetDeviceInfo,--wrap=clCreateBuffer,--wrap=clEnqueueWriteBuffer,--wrap=clReleaseMemObject
 
-# OpenCL layers, loaded by the loader into the programs above.
-layers = \
-	tests/icd/broken_layer.la \
-	tests/icd/fault_layer.la \
-	tests/icd/guard_layer.la \
-	tests/icd/large_layer.la \
-	tests/icd/mutant_layer.la \
-	tests/icd/program_layer.la \
-	tests/icd/quick_layer.la \
-	tests/icd/small_layer.la
-# The loader looks two functions up in them, so nothing is hidden.
-layer_cflags = $(WARNING_CFLAGS) $(SANITIZER_CFLAGS)
-layer_ldflags = $(AM_LDFLAGS) -module -avoid-version -shared -rpath /nowhere
-tests_icd_broken_layer_la_CFLAGS = $(layer_cflags)
-tests_icd_broken_layer_la_LDFLAGS = $(layer_ldflags)
-tests_icd_broken_layer_la_LIBADD =
-tests_icd_fault_layer_la_CFLAGS = $(layer_cflags)
-tests_icd_fault_layer_la_LDFLAGS = $(layer_ldflags)
-tests_icd_fault_layer_la_SOURCES = \
-	tests/icd/fault_layer.c tests/icd/fault_layer.h
-tests_icd_fault_layer_la_LIBADD =
-tests_icd_guard_layer_la_CFLAGS = $(layer_cflags)
-tests_icd_guard_layer_la_LDFLAGS = $(layer_ldflags)
-tests_icd_guard_layer_la_LIBADD =
-tests_icd_large_layer_la_CFLAGS = $(layer_cflags)
-tests_icd_large_layer_la_LDFLAGS = $(layer_ldflags)
-tests_icd_large_layer_la_LIBADD =
-tests_icd_mutant_layer_la_CFLAGS = $(layer_cflags)
-tests_icd_mutant_layer_la_LDFLAGS = $(layer_ldflags)
-tests_icd_mutant_layer_la_LIBADD =
-tests_icd_program_layer_la_CFLAGS = $(layer_cflags)
-tests_icd_program_layer_la_LDFLAGS = $(layer_ldflags)
-tests_icd_program_layer_la_SOURCES = \
-	tests/icd/icd_entry.h \
-	tests/icd/program_layer.c \
-	tests/icd/program_layer.h
-tests_icd_program_layer_la_LIBADD =
-tests_icd_quick_layer_la_CFLAGS = $(layer_cflags)
-tests_icd_quick_layer_la_LDFLAGS = $(layer_ldflags)
-tests_icd_quick_layer_la_LIBADD =
-tests_icd_small_layer_la_CFLAGS = $(layer_cflags)
-tests_icd_small_layer_la_LDFLAGS = $(layer_ldflags)
-tests_icd_small_layer_la_LIBADD =
-
 # The programs that clattn gives to GPUs and CPUs, for their compilers: planned on a driver of its own.
 null_driver_sources = \
 	tests/offline/null_devices.c \
