@@ -9,15 +9,16 @@ chosen_tests = $(filter \
 	tests/gradients/exact_gradients tests/gradients/random_gradients tests/metamorphic \
 	tests/layers/additive tests/layers/additive_gradients tests/layers/mha_gradients \
 	tests/robust/threads tests/robust/fork \
-	tests/cli/malformed tests/cli/edges tests/cli/manners \
+	tests/cli/malformed tests/cli/edges tests/cli/manners tests/offline/files \
 	tests/cache/% tests/api/% tests/docs/% tests/unit/% examples/%,$(TESTS))
 
 # Without a device: what computes on the host alone, or plans for GPUs that are not there.
-unit_tests = $(filter tests/rules tests/docs/features tests/unit/%,$(TESTS))
+unit_tests = $(filter tests/rules tests/docs/features tests/offline/files tests/unit/%,$(TESTS))
 
 # The parts of their tests that are built; scripts need more of them.
-chosen_programs = $(filter $(chosen_tests),$(check_PROGRAMS)) tests/solve_cases tests/emulated/probe
-unit_programs = $(filter $(unit_tests),$(check_PROGRAMS))
+chosen_programs = $(filter $(chosen_tests),$(check_PROGRAMS)) tests/solve_cases tests/emulated/probe \
+	tests/offline/programs
+unit_programs = $(filter $(unit_tests),$(check_PROGRAMS)) tests/offline/programs
 
 .PHONY: build-choice check-choice check-unit count-check count-check-choice
 build-choice: all $(check_LTLIBRARIES) $(chosen_programs)

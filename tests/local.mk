@@ -230,7 +230,7 @@ test_scripts = \
 	tests/docs/made \
 	tests/docs/pages \
 	tests/kernel_cache.sh \
-	tests/limits.sh tests/blanks.sh tests/offline/counting \
+	tests/limits.sh tests/blanks.sh tests/offline/counting tests/offline/files \
 	tests/quickstart \
 	tests/abi/run \
 	tests/rules \
