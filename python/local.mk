@@ -36,6 +36,7 @@ EXTRA_DIST += \
 	python/clattn/_torch_flex.py \
 	python/clattn/_torch_flex_eager.py \
 	python/clattn/_torch_flex_graph.py \
+	python/clattn/_torch_flex_own.py \
 	python/clattn/_torch_flex_served.py \
 	python/clattn/_torch_formula.py \
 	python/clattn/_torch_operator.py \

@@ -41,6 +41,14 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
     tensors that score_mod captures, for which the derivatives of all logits are in memory, [batch, heads, rows, keys].
     torch.compile takes it into its graph, functions and all. Under torch.autocast query, key and value are cast.
     """
+    return attention_of(query, key, value, score_mod, block_mask, scale, enable_gqa, return_lse, False)
+
+
+def attention_of(query: Tensor, key: Tensor, value: Tensor, score_mod: Optional[Callable[..., Any]], block_mask: Any,
+                 scale: Optional[float], enable_gqa: bool, return_lse: bool,
+                 may_decline: bool) -> Union[Tensor, Tuple[Tensor, Tensor]]:
+    """may_decline: where a graph of torch.compile is made, and its call cannot be computed, PyTorch's own function
+    does; elsewhere it is an Error."""
     if not enable_gqa and query.dim() == 4 and key.dim() == 4 and query.shape[1] != key.shape[1]:
         raise InvalidShape(f"key: has {key.shape[1]} heads, query {query.shape[1]}; must be as many without "
                            "enable_gqa=True")
@@ -51,7 +59,7 @@ def flex_attention(query: Tensor, key: Tensor, value: Tensor, score_mod: Optiona
                              if x.is_floating_point() and x.dtype != torch.float64 else x for x in (query, key, value))
     scale = None if scale is None else number(scale, "scale")
     if torch.compiler.is_dynamo_compiling() and is_known_to_dynamo:
-        found = attend_in_graph(query, key, value, score_mod, block_mask, scale)
+        found = attend_in_graph(query, key, value, score_mod, block_mask, scale, may_decline)
     else:
         asked = _asked(query, key, score_mod, block_mask, scale)
         found = attend(query, key, value, asked, bool(return_lse))

@@ -4,6 +4,9 @@ Dynamo makes a graph of each function as it does for torch.nn.attention.flex_att
 that it captures, to what is called in that one's place: attend_in_graph's operator of higher order. That knows each
 graph by a hash of what it says, and calls the operator clattn::flex_attention with the hashes. So what comes after
 Dynamo sees an operator of tensors, numbers and a string.
+
+What the operator declines in the forward pass is an error, or, by enable(flex=True), PyTorch's own function computes
+it eagerly; that has no gradients on CPUs.
 """
 import hashlib
 import io
@@ -13,11 +16,12 @@ import torch
 from torch import Tensor
 from torch._ops import HigherOrderOperator
 
-from ._errors import Unsupported
+from . import _torch_flex_own
+from ._errors import Error, Unsupported
 from ._flex_blocks import Blocks, Lists, blocks_of, fitting
 from ._flex_call import MASK, MASKS_LEARN_NOTHING, SCORE, Asked, Loss, asked_of, compute, gradients, prepare
 from ._flex_captured import Captured, captured_of
-from ._torch_calls import tell_of_spinning_threads, views
+from ._torch_calls import count, declined, tell_of_spinning_threads, views
 from ._torch_flex_eager import attend
 from ._torch_operator import like
 
@@ -29,7 +33,14 @@ class _Function(NamedTuple):
     captures: Tuple[Tuple[bool, int], ...]  # whether each is a tensor, and its place among the call's
 
 
-_functions: Dict[str, Dict[str, _Function]] = {}  # of each call in a graph, by its hash
+class _Functions(NamedTuple):
+    """Those of a call."""
+
+    of: Dict[str, _Function]
+    may_decline: bool  # to PyTorch's own
+
+
+_functions: Dict[str, _Functions] = {}  # of each call in a graph, by its hash
 
 
 def _bytes_of(module: Any) -> bytes:
@@ -41,9 +52,9 @@ def _bytes_of(module: Any) -> bytes:
     return found.getvalue()
 
 
-def _known_as(functions: Dict[str, _Function]) -> str:
-    said = hashlib.sha256()
-    for name, function in functions.items():
+def _known_as(functions: _Functions) -> str:
+    said = hashlib.sha256(f"{functions.may_decline}\n".encode())
+    for name, function in functions.of.items():
         said.update(f"{name} {function.captures}\n".encode() + _bytes_of(function.module))
     _functions[said.hexdigest()] = functions
     return said.hexdigest()
@@ -73,18 +84,32 @@ def _blocks(lists: Sequence[Tensor], sizes: Sequence[int], query: Tensor, key: T
     return fitting(of, blocks_of(of), query, key, has_mask)
 
 
-def _asked(of: _Call) -> Asked:
+def _known(of: _Call) -> _Functions:
     if of.functions not in _functions:
         raise Unsupported(f"flex_attention: the functions {of.functions} are of another process; compile the model in "
                           "this one")
-    functions: Dict[str, Callable[..., Any]] = {}
+    return _functions[of.functions]
+
+
+def _given(of: _Call, function: _Function) -> List[Any]:
+    """What it captures, in this call."""
+    return [of.captured[at] if is_tensor else of.numbers[at] for is_tensor, at in function.captures]
+
+
+def _functions_of(of: _Call) -> Dict[str, Callable[..., Any]]:
+    """As functions of a pair alone."""
+    return {name: lambda *pair, module=function.module, given=_given(of, function): module(*pair, *given)
+            for name, function in _known(of).of.items()}
+
+
+def _asked(of: _Call) -> Asked:
     told: Dict[str, Tuple[Any, List[Tensor]]] = {}
-    for name, (module, captures) in _functions[of.functions].items():
-        given = [of.captured[at] if is_tensor else of.numbers[at] for is_tensor, at in captures]
-        functions[name] = lambda *pair, module=module, given=given: module(*pair, *given)
+    for name, function in _known(of).of.items():
+        given = _given(of, function)
         slots = [x for x in given if isinstance(x, Tensor)]
         told[name] = (of.functions, name, tuple(of.numbers), torch.get_default_dtype(),
                       *[(x.dtype, x.shape, x.stride()) for x in slots]), slots
+    functions = _functions_of(of)
     return Asked(functions, told, _blocks(of.lists, of.sizes, of.query, of.key, MASK in functions), of.scale)
 
 
@@ -97,9 +122,17 @@ def _call_of(arguments: Sequence[Any]) -> _Call:
 def _forward(*arguments: Any) -> Tuple[Tensor, Tensor]:
     of = _call_of(arguments)
     tell_of_spinning_threads()
-    views(*of[:3])
-    out, lse = compute(*of[:3], prepare(of.query, of.key, _asked(of), False)[0], True)
-    return out, lse
+    try:
+        views(*of[:3])
+        out, lse = compute(*of[:3], prepare(of.query, of.key, _asked(of), False)[0], True)
+        return out, lse
+    except Error as error:
+        if not _known(of).may_decline:
+            raise
+        count(declined, str(error))
+    functions = _functions_of(of)
+    out, lse = _torch_flex_own.attend(*of[:3], functions.get(SCORE), functions.get(MASK), of.lists, of.sizes, of.scale)
+    return like(of.query, of.value.shape[3]).copy_(out), lse.float()
 
 
 def _forward_fake(*arguments: Any) -> Tuple[Tensor, Tensor]:
@@ -201,7 +234,7 @@ class _HigherOrder(HigherOrderOperator):
                 any(isinstance(x, Tensor) and x.requires_grad for x in of_mask):
             raise Unsupported(MASKS_LEARN_NOTHING)
         found: Tuple[Tensor, Tensor] = _operator(query, key, value, captured, numbers, lists, sizes,
-                                                 _known_as(functions), scale)
+                                                 _known_as(_Functions(functions, has["may_decline"])), scale)
         return found
 
 
@@ -248,7 +281,7 @@ def _all_keys(b: Tensor, h: Tensor, q_idx: Tensor, kv_idx: Tensor) -> Tensor:
 
 
 def attend_in_graph(query: Tensor, key: Tensor, value: Tensor, score_mod: Optional[Callable[..., Any]],
-                    block_mask: Any, scale: Optional[float]) -> Tuple[Tensor, Tensor]:
+                    block_mask: Any, scale: Optional[float], may_decline: bool) -> Tuple[Tensor, Tensor]:
     """(out, lse), where Dynamo looks on."""
     from torch.nn.attention.flex_attention import noop_mask
     lists: Tuple[Any, ...] = ()
@@ -263,5 +296,6 @@ def attend_in_graph(query: Tensor, key: Tensor, value: Tensor, score_mod: Option
     has_mask = mask_mod is not noop_mask
     found: Tuple[Tensor, Tensor] = _higher_order(
         query, key, value, score_mod if score_mod is not None else _the_score,
-        (*lists, *sizes, mask_mod if has_mask else _all_keys), scale, {SCORE: score_mod is not None, MASK: has_mask})
+        (*lists, *sizes, mask_mod if has_mask else _all_keys), scale,
+        {SCORE: score_mod is not None, MASK: has_mask, "may_decline": may_decline})
     return found

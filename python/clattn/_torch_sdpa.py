@@ -14,7 +14,7 @@ from ._fields import _ROWS, broadcast
 from ._gradients import run_backward
 from ._prepared import Field, Prepared
 from ._problem import Options, options_of
-from . import _torch_flex_served, _torch_ranks, _torch_varlen
+from . import _torch_flex_own, _torch_flex_served, _torch_ranks, _torch_varlen
 from ._torch_calls import computed, count, declined, outputs, served, tell_of_spinning_threads, views
 
 _FORWARD = "_scaled_dot_product_flash_attention_for_cpu"
@@ -131,7 +131,7 @@ def enable(*, allow_rounded_weights: bool = False, allow_tf32: bool = False, fle
     tell_of_spinning_threads()
     with _lock:
         _allowed = bool(allow_rounded_weights), bool(allow_tf32)
-        (_torch_flex_served.install if flex else _torch_flex_served.remove)()
+        (_torch_flex_served.install if flex else _torch_flex_own.restore)()
         if _registered is not None:
             return
         library = torch.library.Library("aten", "IMPL")
@@ -152,7 +152,7 @@ def disable() -> None:
             _registered._destroy()
             _registered = None
             _torch_ranks.remove()
-            _torch_flex_served.remove()
+            _torch_flex_own.restore()
 
 
 def is_enabled() -> bool:

@@ -6,6 +6,7 @@ import unittest.mock
 import warnings
 
 import torch
+import torch._dynamo.testing
 from torch.nn.attention import flex_attention as stock
 from torch.utils.checkpoint import checkpoint
 
@@ -122,6 +123,43 @@ class Models(unittest.TestCase):
         for number in (0.5, 0.25, 0.75):
             self.assertTrue(torch.equal(compiled(*given, number), function(*given, number)))
 
+    def test_what_is_served_breaks_no_graph(self):
+        """PyTorch's own function by enable(flex=True): graphs are counted, of a layer with its gradients, of what is
+        declined by the arguments, and of what the operator declines, which PyTorch computes as it would have."""
+        mask = stock.create_block_mask(causal, None, None, ROWS, ROWS, device="cpu", BLOCK_SIZE=16)
+
+        def served(query, key, value, ids):
+            table, out = torch.tanh(layer.table), stock.flex_attention(query * 1, key, value, alibi, mask)
+            again, more = stock.flex_attention(out, key, value, lambda s, b, h, q, k: s + table[h, ids[q]], None,
+                                               return_aux=stock.AuxRequest(lse=True))
+            return again + 1, more.lse
+
+        def own_by_arguments(query, key, value):
+            return stock.flex_attention(query, key, value, alibi, kernel_options={"BLOCK_M": 16}) * 2
+
+        def own_by_operator(query, key, value):
+            return stock.flex_attention(query, key, value, lambda s, b, h, q, k: s + torch.erfinv(0.1 * h), mask) * 2
+
+        layer, given = Layer(), (*inputs(), torch.arange(ROWS) // 20)
+        three = [x.detach() for x in given[:3]]
+        stocks = [function(*three) for function in (own_by_arguments, own_by_operator)]
+        clattn.torch.enable(flex=True)
+        try:
+            expected = self.results(served, given, [layer.table])
+            counted = torch._dynamo.testing.CompileCounterWithBackend("aot_eager")
+            clattn.torch.report(clear=True)
+            self.assert_same(self.results(torch.compile(served, backend=counted), given, [layer.table]), expected)
+            self.assertEqual(counted.frame_count, 1)
+            self.assertEqual(clattn.torch.report()["served"], {"flex_attention": 2, "flex_attention, backward": 2})
+            for function, own in zip((own_by_arguments, own_by_operator), stocks):
+                counted.frame_count = 0
+                found = torch.compile(function, backend=counted)(*three)
+                self.assertLessEqual((found - own).abs().max().item(), 1e-6)
+                self.assertEqual(counted.frame_count, 1)
+            self.assertRegex(*[*clattn.torch.report()["declined"]], "erfinv")
+        finally:
+            clattn.torch.disable()
+
     def test_another_dynamo(self):
         """Where PyTorch is older than those that were tried, the graph breaks."""
         with unittest.mock.patch.object(torch, "__version__", "2.14.1"):
@@ -135,8 +173,8 @@ class Models(unittest.TestCase):
         """By PyTorch's own checks of operators: what it says of its results, aliases, gradients in graphs."""
         every = [torch.fx.symbolic_trace(lambda s, b, h, i, j, table: s + table[h, (i - j).clamp(0, last)])
                  for last in (39, 40)]
-        other, known = [_torch_flex_graph._known_as({"clattn_score": _torch_flex_graph._Function(x, ((True, 0),))})
-                        for x in every]
+        other, known = [_torch_flex_graph._known_as(_torch_flex_graph._Functions(
+            {"clattn_score": _torch_flex_graph._Function(x, ((True, 0),))}, False)) for x in every]
         self.assertNotEqual(other, known)
         table = normal(HEADS, 41).requires_grad_()
         torch.library.opcheck(_torch_flex_graph._operator, (*inputs(), [table], [], [], [], known, None))
