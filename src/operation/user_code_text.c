@@ -33,7 +33,9 @@ struct reader {
         int line;
     } brackets[BRACKETS_DEEP]; /* open ones */
     int depth;
-    int is_uncounted; /* brackets are deeper than that, or the preprocessor decides which of them there are */
+    int is_uncounted;           /* brackets are deeper than that, or the preprocessor decides which of them there are */
+    const char *function;       /* the one of ours that is being read, or NULL */
+    int returns, macros_return; /* whether it does, or may by a macro */
 };
 
 const char *user_code_name_fault(const char *name)
@@ -129,7 +131,9 @@ static clattn_status check_directive(struct reader *reader)
     }
     for (size_t i = 0; i < sizeof(directives) / sizeof(directives[0]); ++i) {
         if (word_is(word, length, directives[i])) {
+            const char *returns = strstr(word, "return");
             reader->is_uncounted |= hides_brackets(word);
+            reader->macros_return |= returns && returns < word + strcspn(word, "\n");
             return CLATTN_OK;
         }
     }
@@ -141,12 +145,17 @@ static clattn_status check_directive(struct reader *reader)
 
 static clattn_status check_word(struct reader *reader, size_t length)
 {
+    reader->returns |= word_is(reader->at, length, "return");
     if (length < 7 || memcmp(reader->at, "clattn_", 7) != 0) {
         return CLATTN_OK;
     }
     for (size_t i = 0; i < FUNCTIONS; ++i) {
         if (word_is(reader->at, length, functions[i].name)) {
             reader->found |= functions[i].function;
+            if (reader->depth == 0) {
+                reader->function = functions[i].name;
+                reader->returns = 0;
+            }
             return CLATTN_OK;
         }
     }
@@ -177,6 +186,19 @@ static clattn_status not_closed(const struct reader *reader)
                      reader->brackets[reader->depth - 1].line, reader->brackets[reader->depth - 1].closed_by);
 }
 
+/* At a } outside of all brackets, or a ; there: what a function without a return gives is anything, and most compilers
+ * let it pass, PoCL's without a word. */
+static clattn_status check_end_of_function(struct reader *reader)
+{
+    const char *function = reader->function;
+    reader->function = NULL;
+    return !function || *reader->at == ';' || reader->returns || reader->macros_return
+               ? CLATTN_OK
+               : error_set(CLATTN_INVALID_ARGUMENT,
+                           "code.source: line %d: %s ends here without a return; it must return its result",
+                           reader->line, function);
+}
+
 /* A bracket that is not closed would be closed by the library's own text behind, of which the compiler would complain.
  */
 static clattn_status check_bracket(struct reader *reader)
@@ -184,7 +206,8 @@ static clattn_status check_bracket(struct reader *reader)
     const char bracket = *reader->at;
     const char *opens = strchr("({[", bracket), *closes = strchr(")}]", bracket);
     if (reader->is_uncounted || (!opens && !closes)) {
-        return CLATTN_OK;
+        return !reader->is_uncounted && bracket == ';' && reader->depth == 0 ? check_end_of_function(reader)
+                                                                             : CLATTN_OK;
     }
     if (opens) {
         reader->is_uncounted = reader->depth == BRACKETS_DEEP;
@@ -197,7 +220,7 @@ static clattn_status check_bracket(struct reader *reader)
     const char expected = reader->depth ? reader->brackets[reader->depth - 1].closed_by : 0;
     if (expected == bracket) {
         --reader->depth;
-        return CLATTN_OK;
+        return reader->depth == 0 && bracket == '}' ? check_end_of_function(reader) : CLATTN_OK;
     }
     return expected == 0 || expected == '}'
                ? error_set(CLATTN_INVALID_ARGUMENT, "code.source: line %d: %c closes nothing; open it, or take it away",

@@ -12,8 +12,8 @@
 #define KEYS 20
 #define HEAD_DIM 4
 
-#define SCORE(body)                                                                                                    \
-    "NUMBER clattn_score(NUMBER s, INDEX b, INDEX h, INDEX i, INDEX j, USER)\n{\n    return " body ";\n}\n"
+#define SCORE_OF "NUMBER clattn_score(NUMBER s, INDEX b, INDEX h, INDEX i, INDEX j, USER)\n"
+#define SCORE(body) SCORE_OF "{\n    return " body ";\n}\n"
 
 static float query[ROWS * HEAD_DIM], key[KEYS * HEAD_DIM], value[KEYS * HEAD_DIM], out[ROWS * HEAD_DIM];
 
@@ -86,6 +86,10 @@ START_TEST(test_texts_that_are_refused)
         { SCORE("s") "}\n", "code.source: line 5: } closes nothing" },
         { SCORE("s") "static int two(void)\n{\n",
           "code.source: line 6: the bracket here is not closed; a } is missing" },
+        { SCORE_OF "{\n    s * 2;\n}\n", "code.source: line 4: clattn_score ends here without a return" },
+        { "#define TWICE(x) (2 * (x))\n" SCORE_OF ";\nstatic int two(void)\n{\n    return 2;\n}\n" SCORE_OF
+          "{ TWICE(s); }\n",
+          "code.source: line 9: clattn_score ends here without a return" },
     };
     for (size_t n = 0; n < sizeof(texts) / sizeof(texts[0]); ++n) {
         const clattn_user_code code = score_of(texts[n].source);
@@ -139,14 +143,37 @@ START_TEST(test_texts_that_do_not_compile)
     ck_assert_ptr_eq(strstr(clattn_last_error(), "code.source:3:16:"), clattn_last_error());
     code.source = SCORE("s +");
     refused(&code, CLATTN_BUILD_FAILED, "code.source:3:");
-    code.source = "int clattn_score(void);\n";
-    refused(&code, CLATTN_BUILD_FAILED, "code.source: its functions do not fit their calls");
     code.source = SCORE("s * 2");
     works(&code);
 }
 END_TEST
 
-/* Brackets that are no brackets, and those that the preprocessor makes. */
+/* What C would let pass: functions of other types, whose numbers it converts. */
+START_TEST(test_what_functions_return)
+{
+    static const struct {
+        uint32_t functions;
+        const char *source, *says;
+    } texts[] = {
+        { CLATTN_CODE_SCORE, "int clattn_score(void);\n", "code.source:1:5: conflicting types for 'clattn_score'" },
+        { CLATTN_CODE_SCORE, "INDEX clattn_score(NUMBER s, INDEX b, INDEX h, INDEX i, INDEX j, USER) { return j; }\n",
+          "code.source:1:7: conflicting types" },
+        { CLATTN_CODE_SCORE, "NUMBER clattn_score(INDEX s, INDEX b, INDEX h, INDEX i, INDEX j, USER) { return 1; }\n",
+          "code.source:1:8: conflicting types" },
+        { CLATTN_CODE_MASK, "NUMBER clattn_mask(INDEX b, INDEX h, INDEX i, INDEX j, USER) { return 0.5; }\n",
+          "code.source:1:8: conflicting types for 'clattn_mask'" },
+    };
+    for (size_t n = 0; n < sizeof(texts) / sizeof(texts[0]); ++n) {
+        clattn_user_code code = score_of(texts[n].source);
+        code.functions = texts[n].functions;
+        refused(&code, CLATTN_BUILD_FAILED, texts[n].says);
+    }
+    const clattn_user_code code = score_of("static " SCORE("s * 2"));
+    works(&code);
+}
+END_TEST
+
+/* Brackets that are no brackets, those that the preprocessor makes, and its returns. */
 START_TEST(test_brackets)
 {
     static const char *const texts[] = {
@@ -157,6 +184,8 @@ START_TEST(test_brackets)
         "// (\n/* { */\n" SCORE("s"),
         "#define TWICE(x) \\\r\n    (2 * (x)\r\n" SCORE("TWICE(s))"),
         "// (\\\n(\n" SCORE("s"),
+        "#define GIVE return\n" SCORE_OF "{\n    GIVE s;\n}\n",
+        SCORE_OF ";\n" SCORE("s"),
     };
     for (size_t n = 0; n < sizeof(texts) / sizeof(texts[0]); ++n) {
         const clattn_user_code code = score_of(texts[n]);
@@ -265,6 +294,7 @@ static void add_tests(TCase *tests)
     tcase_add_test(tests, test_texts_that_are_refused);
     tcase_add_test(tests, test_fields_that_are_refused);
     tcase_add_test(tests, test_texts_that_do_not_compile);
+    tcase_add_test(tests, test_what_functions_return);
     tcase_add_test(tests, test_brackets);
     tcase_add_test(tests, test_how_wide_a_text_is);
     tcase_add_test(tests, test_what_a_text_is_told);
