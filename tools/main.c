@@ -21,8 +21,8 @@ static void print_help(FILE *to)
     fprintf(to, "\n  help [COMMAND]  this text, or that of a command; also --help, -h\n"
                 "  --version, -V\n\n"
                 "CLATTN_DEVICE names the device: gpu, cpu, accelerator, PLATFORM:DEVICE or part\n"
-                "of a name. Exit status: 0 good, 1 the device, the computation or a check failed,\n"
-                "2 bad options or input.\n");
+                "of a name; or several, with + between them. Exit status: 0 good, 1 the device,\n"
+                "the computation or a check failed, 2 bad options or input.\n");
 }
 
 static int is_either(const char *word, const char *name, const char *short_name)
