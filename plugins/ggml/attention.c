@@ -5,7 +5,9 @@
 #include <math.h>
 #include <string.h>
 
+#define LIST_MIN 64                             /* lists shorter than this share a plan */
 #define KEYS_MIN 256                            /* caches shorter than this share a plan */
+#define LISTS_PAY 4                             /* so many keys of a hull for each that a row may choose */
 #define LENGTH_MAX (INT64_C(2147483647) - 4096) /* clattn_problem's */
 
 static const char out_of_memory[] = "out of memory for what the mask says";
@@ -15,6 +17,7 @@ struct node {
     const struct ggml_tensor *q, *k, *v, *mask, *sinks;
     struct ggml_tensor *out;
     float scale, max_bias, softcap;
+    int32_t chosen_keys;    /* n_kv_max: no row sees more; 0: nobody says */
     clattn_problem problem; /* with this call's lengths */
     clattn_call call;
     clattn_host_tensors tensors;
@@ -72,6 +75,7 @@ void attention_release(struct attention *attention)
     }
     clReleaseCommandQueue(attention->queue);
     scratch_free(&attention->ranges);
+    scratch_free(&attention->lists);
     scratch_free(&attention->slopes);
     scratch_free(&attention->offsets);
     scratch_free(&attention->row);
@@ -96,7 +100,7 @@ static int is_same_problem(const clattn_problem *a, const clattn_problem *b)
            a->query_len == b->query_len && a->key_len == b->key_len && a->head_dim == b->head_dim &&
            a->head_dim_v == b->head_dim_v && a->features == b->features && a->bias_type == b->bias_type &&
            a->alignment == b->alignment && a->softcap == b->softcap && a->key_type == b->key_type &&
-           a->value_type == b->value_type;
+           a->value_type == b->value_type && a->key_list_keys == b->key_list_keys;
 }
 
 /* NULL: failed. */
@@ -166,8 +170,9 @@ static void read_node(struct ggml_tensor *out, struct node *node)
     const clattn_host_tensors tensors = CLATTN_HOST_TENSORS_INIT;
     float parameters[3];
     memcpy(parameters, out->op_params, sizeof(parameters));
-    *node = (struct node){ out->src[0],   out->src[1],   out->src[2],   out->src[3], out->src[4], out,
-                           parameters[0], parameters[1], parameters[2], problem,     call,        tensors };
+    *node = (struct node){ out->src[0],   out->src[1],   out->src[2], out->src[3], out->src[4], out,    parameters[0],
+                           parameters[1], parameters[2], 0,           problem,     call,        tensors };
+    memcpy(&node->chosen_keys, out->op_params + 4, sizeof(node->chosen_keys)); /* 3 is the precision */
     clattn_problem *p = &node->problem;
     p->batch = node->q->ne[3];
     p->query_heads = node->q->ne[2];
@@ -222,12 +227,17 @@ static void move_first_key(clattn_host_tensor *tensor, const struct ggml_tensor 
     tensor->data = (char *)of->data + keys * (int64_t)of->nb[1];
 }
 
-/* Keys that no row sees are left out; where rows differ, each gets its range. */
-static void use_ranges(const struct mask *mask, const struct mask_ranges *ranges, struct node *node)
+/* Keys that no row sees are left out. */
+static void use_hull(const struct mask_ranges *ranges, struct node *node)
 {
     move_first_key(&node->tensors.key, node->k, ranges->first);
     move_first_key(&node->tensors.value, node->v, ranges->first);
     node->problem.key_len = ranges->end - ranges->first;
+}
+
+/* Where rows differ, each gets its range. */
+static void use_ranges(const struct mask *mask, const struct mask_ranges *ranges, struct node *node)
+{
     if (!ranges->is_uniform) {
         const int64_t stride[4] = { mask->batch > 1 ? mask->heads * mask->rows : 0, mask->heads > 1 ? mask->rows : 0, 1,
                                     0 };
@@ -237,6 +247,30 @@ static void use_ranges(const struct mask *mask, const struct mask_ranges *ranges
         memcpy(node->tensors.row_low.stride, stride, sizeof(stride));
         memcpy(node->tensors.row_high.stride, stride, sizeof(stride));
     }
+}
+
+/* Rows that choose few keys of many get the numbers of theirs, and ranges->is_added is about those alone. 0: they do
+ * not, or there is no memory; then ranges and mask say as much. */
+static int use_lists(struct attention *attention, const struct mask *mask, struct mask_ranges *ranges,
+                     struct node *node)
+{
+    const int64_t capacity = rounded_up(node->chosen_keys, LIST_MIN), rows = mask->batch * mask->rows;
+    if (node->chosen_keys <= 0 || node->max_bias > 0 || mask->heads > 1 ||
+        LISTS_PAY * node->chosen_keys > ranges->end - ranges->first) {
+        return 0;
+    }
+    int32_t *lists = scratch_room(&attention->lists, (size_t)(rows * capacity) * sizeof(*lists));
+    if (!lists || !mask_list_keys(mask, ranges, capacity, lists)) {
+        return 0;
+    }
+    const int64_t stride[4] = { mask->batch > 1 ? mask->rows * capacity : 0, 0, capacity, 1 };
+    node->problem.features |= CLATTN_WITH_KEY_LISTS;
+    node->problem.key_list_rows = 1;
+    node->problem.key_list_keys = capacity;
+    node->tensors.key_lists.data = lists;
+    memcpy(node->tensors.key_lists.stride, stride, sizeof(stride));
+    listed_count();
+    return 1;
 }
 
 static void use_mask_as_bias(const struct mask *mask, const struct mask_ranges *ranges, struct node *node)
@@ -333,7 +367,10 @@ int attention_compute(struct attention *attention, const struct ggml_tensor *out
     if (!mask_read(&mask, &attention->ranges, &ranges)) {
         return failed(attention, out_of_memory);
     }
-    use_ranges(&mask, &ranges, &node);
+    use_hull(&ranges, &node);
+    if (!ranges.is_added || !use_lists(attention, &mask, &ranges, &node)) {
+        use_ranges(&mask, &ranges, &node);
+    }
     if (node.max_bias > 0 && ranges.is_added) {
         return run_alibi(attention, &mask, &ranges, &node);
     }

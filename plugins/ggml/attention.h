@@ -24,7 +24,7 @@ struct attention {
     struct kept_plan plans[ATTENTION_PLANS];
     uint64_t calls;
     const char *error; /* of what failed last */
-    struct scratch ranges, slopes, offsets, row, bias;
+    struct scratch ranges, lists, slopes, offsets, row, bias;
 };
 
 /* The context must outlive it. 0: failed, and attention->error says why; nothing needs releasing then. */

@@ -8,11 +8,12 @@
 
 #define LENGTH_MAX (INT64_C(2147483647) - 4096)
 
-enum { COMPUTED, PLANNED, FIRST_REASON };
+enum { COMPUTED, LISTED, PLANNED, FIRST_REASON };
 #define R(name, text) { text, 0 },
-static struct count count[] = {
-    [COMPUTED] = { "nodes computed", 0 }, [PLANNED] = { "plans made", 0 }, DECLINED_REASONS(R)
-};
+static struct count count[] = { [COMPUTED] = { "nodes computed", 0 },
+                                [LISTED] = { "of them by lists of keys", 0 },
+                                [PLANNED] = { "plans made", 0 },
+                                DECLINED_REASONS(R) };
 #undef R
 static const struct counts counts = { "ggml-clattn", "CLATTN_GGML_LOG", count, FIRST_REASON + DECLINED_COUNT,
                                       FIRST_REASON };
@@ -87,6 +88,11 @@ void declined_count(enum declined reason)
 void computed_count(void)
 {
     counts_add(&counts, COMPUTED);
+}
+
+void listed_count(void)
+{
+    counts_add(&counts, LISTED);
 }
 
 void planned_count(void)

@@ -33,13 +33,14 @@ void declined_count(enum declined reason);
 /* With CLATTN_GGML_LOG set: all counts, on stderr. */
 void log_report(void);
 
-/* Count a node that was computed, a plan that was made. */
+/* Count a node that was computed, one that got lists of its rows' keys, a plan that was made. */
 void computed_count(void);
+void listed_count(void);
 void planned_count(void);
 
-/* What was counted since the library was loaded, as lines "COUNT WHAT": nodes computed, plans made, then each reason
- * that came, by how often ggml was told it. Writes at most `size` bytes, with the 0 behind, and returns how many the
- * whole text has without it. Any thread. By name through ggml_backend_reg_get_proc_address. */
+/* What was counted since the library was loaded, as lines "COUNT WHAT": nodes computed, of them by lists of keys, plans
+ * made, then each reason that came, by how often ggml was told it. Writes at most `size` bytes, with the 0 behind, and
+ * returns how many the whole text has without it. Any thread. By name through ggml_backend_reg_get_proc_address. */
 __attribute__((visibility("default"))) size_t ggml_backend_clattn_report(char *text, size_t size);
 
 #endif

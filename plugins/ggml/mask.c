@@ -120,6 +120,29 @@ int mask_read(const struct mask *mask, struct scratch *scratch, struct mask_rang
     return 1;
 }
 
+int mask_list_keys(const struct mask *mask, struct mask_ranges *ranges, int64_t capacity, int32_t *lists)
+{
+    unsigned added = 0;
+    for (int64_t n = 0; n < mask->batch * mask->rows; ++n) {
+        const uint16_t *row = mask_row(mask, n) + ranges->first;
+        int32_t *list = lists + n * capacity;
+        int64_t count = 0;
+        for (int64_t j = ranges->low[n] + first_seen(row + ranges->low[n], ranges->high[n] - ranges->low[n]);
+             j < ranges->high[n]; j += 1 + first_seen(row + j + 1, ranges->high[n] - j - 1)) {
+            if (count == capacity) {
+                return 0;
+            }
+            list[count++] = (int32_t)j;
+            added |= row[j] & WITHOUT_SIGN;
+        }
+        if (count < capacity) {
+            list[count] = -1;
+        }
+    }
+    ranges->is_added = added != 0;
+    return 1;
+}
+
 /* Whether the row's visible values are j - position, for the position that its last visible key tells. */
 static int row_is_distance(const uint16_t *values, int64_t low, int64_t high, float *row, int64_t *position)
 {

@@ -35,6 +35,11 @@ struct mask_ranges {
 /* Reads each element of the mask once, but for hulls' inner elements after the first that is not 0. 0: no memory. */
 int mask_read(const struct mask *mask, struct scratch *scratch, struct mask_ranges *ranges);
 
+/* The numbers of the keys that a row sees, and -1 behind the last, for a mask of one head: row n has its own at
+ * lists + n capacity, counted from ranges->first. Where it succeeds ranges->is_added says whether another number than 0
+ * is added to a key that is seen. 0: a row sees more keys than there is room for. */
+int mask_list_keys(const struct mask *mask, struct mask_ranges *ranges, int64_t capacity, int32_t *lists);
+
 /* ALiBi's mask of causal attention: within the hulls it is the distance j - position, of keys at or before the row's
  * position, and row i of batch entry b stands at key offsets[b] + i - ranges->first (as mask_ranges counts). 1: it is
  * just that, in all heads, and offsets[batch] was written. `row` has room for mask->keys numbers. */

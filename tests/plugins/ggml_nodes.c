@@ -2,8 +2,11 @@
  *
  *     usage: ggml_nodes LIBRARY            the tests; the last line says "N passed, N failed, N skipped"
  *            ggml_nodes LIBRARY --refused  whether ggml refuses the library, without a crash
+ *            ggml_nodes LIBRARY --for-ever tells the bits of a result, and computes until it is killed
+ *            ggml_nodes LIBRARY --once     tells those bits
  *            ggml_nodes LIBRARY --cost     microseconds of a call beside those of ggml's own CPU backend
  */
+#include "ggml_cases.h"
 #include "nodes.h"
 
 #include "ggml-cpu.h"
@@ -14,55 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-#define ERROR_BOUND 1e-5
-
-/* A row: name, types of keys and values, head_dim, head_dim_v, heads, kv_heads, rows, keys, batch, mask, mask_heads,
- * mask_batch, has_sinks, is_permuted, max_bias, softcap. */
-#define ROW(name, key_type, value_type, dim, dim_v, heads, kv_heads, rows, keys, batch, mask, ...)                     \
-    {                                                                                                                  \
-        name, GGML_TYPE_##key_type, GGML_TYPE_##value_type, dim, dim_v, heads, kv_heads, rows, keys, batch,            \
-            MASK_##mask, __VA_ARGS__                                                                                   \
-    }
-#define PROMPT(type) ROW("prompt, " #type, type, type, 64, 64, 9, 3, 33, 256, 1, PADDED, 1, 1, 0, 1, 0, 0)
-#define TOKEN(type) ROW("token, " #type, type, type, 64, 64, 9, 3, 1, 512, 1, PADDED, 1, 1, 0, 1, 0, 0)
-#define TYPES(T) T(F32), T(F16), T(BF16), T(Q8_0), T(Q4_0), T(Q4_1), T(Q5_0), T(Q5_1)
-
-/* clang-format off */
-static const struct node_case cases[] = {
-    TYPES(PROMPT),
-    TYPES(TOKEN),
-    ROW("no mask",                            F16,  F16,   64,  64,  6, 2, 20,  100, 2, NONE,       1, 1, 0, 0, 0,  0),
-    ROW("a window",                           F16,  F16,   64,  64,  6, 2, 50,  200, 1, WINDOW,     1, 1, 0, 0, 0,  0),
-    ROW("a window, one token",                F16,  F16,   64,  64,  6, 2,  1,  300, 1, WINDOW,     1, 1, 0, 0, 0,  0),
-    ROW("rows that see nothing",              F16,  F16,   64,  64,  6, 2, 20,   64, 2, BLIND,      1, 2, 0, 0, 0,  0),
-    ROW("rows that see nothing but a sink",   F16,  F16,   64,  64,  6, 2, 20,   64, 2, BLIND,      1, 1, 1, 0, 0,  0),
-    ROW("nobody sees anything",               F16,  F16,   64,  64,  6, 2,  5,   64, 1, NOBODY,     1, 1, 0, 0, 0,  0),
-    ROW("holes",                              F16,  F16,   64,  64,  6, 2, 20,  100, 1, HOLES,      1, 1, 0, 0, 0,  0),
-    ROW("holes, one token",                   F16,  F16,   64,  64,  6, 2,  1,  100, 1, HOLES,      1, 1, 0, 0, 0,  0),
-    ROW("numbers, a mask a head",             F16,  F16,   64,  64,  6, 2, 20,  100, 2, NUMBERS,    6, 1, 0, 0, 0,  0),
-    ROW("numbers, a mask a head and entry",   F16,  F16,   64,  64,  6, 2, 20,  100, 2, NUMBERS,    6, 2, 0, 0, 0,  0),
-    ROW("a causal mask a head and entry",     F16,  F16,   64,  64,  6, 2, 20,  100, 2, CAUSAL,     6, 2, 0, 0, 0,  0),
-    ROW("sinks",                              F16,  F16,   64,  64,  6, 2, 20,  100, 1, CAUSAL,     1, 1, 1, 0, 0,  0),
-    ROW("softcap, and numbers behind it",     F16,  F16,   64,  64,  6, 2, 20,  100, 1, NUMBERS,    1, 1, 0, 0, 0,  5),
-    ROW("ALiBi",                              F16,  F16,   64,  64, 12, 4, 20,  100, 2, DISTANCE,   1, 2, 0, 0, 8,  0),
-    ROW("ALiBi, one token, sinks",            F16,  F16,   64,  64, 12, 4,  1,  300, 1, DISTANCE,   1, 1, 1, 0, 8,  0),
-    ROW("ALiBi, a mask for two entries",      F16,  F16,   64,  64, 12, 4, 20,  100, 2, DISTANCE,   1, 1, 0, 0, 8,  0),
-    ROW("ALiBi, twice as steep",              F16,  F16,   64,  64, 12, 4, 20,  100, 1, STEEP,      1, 1, 0, 0, 8,  0),
-    ROW("ALiBi, all rows at one place",       F16,  F16,   64,  64, 12, 4, 20,  100, 1, SAME,       1, 1, 0, 0, 8,  0),
-    ROW("rows that begin later",              F16,  F16,   64,  64,  6, 2, 20,  100, 1, LATE,       1, 1, 0, 0, 0,  0),
-    ROW("the same numbers without a softcap", F16,  F16,   64,  64,  6, 2, 20,  100, 1, NUMBERS,    1, 1, 0, 0, 0,  0),
-    ROW("only keys of another type",          F32,  F16,   64,  64,  9, 3,  1,  512, 1, PADDED,     1, 1, 0, 1, 0,  0),
-    ROW("ALiBi, max_bias 3",                  F16,  F16,   64,  64, 12, 4, 20,  100, 1, DISTANCE,   1, 1, 0, 0, 3,  0),
-    ROW("ALiBi both ways",                    F16,  F16,   64,  64, 12, 4, 20,  100, 2, BOTH_WAYS,  1, 1, 0, 0, 8,  0),
-    ROW("ALiBi beyond what float16 counts",   F16,  F16,   64,  64,  3, 1,  2, 3000, 1, DISTANCE,   1, 1, 0, 0, 8,  0),
-    ROW("ALiBi, a mask that is causal only",  F16,  F16,   64,  64, 12, 4, 20,  100, 1, CAUSAL,     1, 1, 0, 0, 8,  0),
-    ROW("ALiBi, numbers for a head, sinks",   F16,  F16,   64,  64, 12, 4, 20,  100, 2, NUMBERS,   12, 2, 1, 0, 8,  0),
-    ROW("values narrower than keys",          F16,  F16,  192, 128,  4, 1,  9,  100, 1, CAUSAL,     1, 1, 0, 1, 0,  0),
-    ROW("keys q8_0, values q4_0",             Q8_0, Q4_0, 128, 128,  4, 2,  7,  100, 1, CAUSAL,     1, 1, 0, 1, 0,  0),
-    ROW("any head dim",                       F32,  F16,   40,  24,  4, 2,  7,  100, 1, CAUSAL,     1, 1, 0, 0, 0,  0),
-};
-/* clang-format on */
 
 static ggml_backend_reg_t library;
 static ggml_backend_t backend;
@@ -75,13 +29,20 @@ static void judge(const char *name, int is_good, const char *what, double value)
     failed += !is_good;
 }
 
+/* A node with inputs, in memory that is returned. */
+static ggml_backend_buffer_t filled(struct node *node, const struct node_case *of, unsigned seed)
+{
+    node_new(node, of);
+    ggml_backend_buffer_t buffer =
+        ggml_backend_alloc_ctx_tensors_from_buft(node->context, ggml_backend_cpu_buffer_type());
+    node_fill(node, of, seed);
+    return buffer;
+}
+
 static double compute(ggml_backend_t on, const struct node_case *of, unsigned seed)
 {
     struct node node;
-    node_new(&node, of);
-    ggml_backend_buffer_t buffer =
-        ggml_backend_alloc_ctx_tensors_from_buft(node.context, ggml_backend_cpu_buffer_type());
-    node_fill(&node, of, seed);
+    ggml_backend_buffer_t buffer = filled(&node, of, seed);
     const enum ggml_status status = ggml_backend_graph_compute(on, node.graph);
     const double error = status == GGML_STATUS_SUCCESS ? node_error(&node, of) : 1e30;
     ggml_backend_buffer_free(buffer);
@@ -146,6 +107,30 @@ static void test_growing_cache(void)
     judge(of.name, error <= ERROR_BOUND, "error", error);
     judge("plans of a growing cache", counted("plans made") - before == 1, "made",
           (double)(counted("plans made") - before));
+}
+
+/* Lists of keys where n_kv_max promises that rows choose few of many; where it lies, the mask is what counts. */
+static void test_chosen_keys(void)
+{
+    struct node_case of = {
+        "chosen keys", GGML_TYPE_F16, GGML_TYPE_F16, 64, 64, 6, 2, 20, 1024, 1, MASK_CHOSEN_NUMBERS, 1, 1, 0, 0, 0, 5
+    };
+    static const struct {
+        const char *name;
+        enum mask_kind mask;
+        int64_t mask_heads;
+        long lists;
+    } rows[] = { { "numbers for chosen keys", MASK_CHOSEN_NUMBERS, 1, 1 },
+                 { "chosen keys of each head", MASK_CHOSEN, 6, 0 },
+                 { "more keys than n_kv_max says", MASK_CHOSEN_WRONG, 1, 0 } };
+    for (size_t n = 0; n < sizeof(rows) / sizeof(rows[0]); ++n) {
+        of.mask = rows[n].mask;
+        of.mask_heads = rows[n].mask_heads;
+        const long before = counted("of them by lists of keys");
+        const double error = compute(backend, &of, 1);
+        const long lists = counted("of them by lists of keys") - before;
+        judge(rows[n].name, error <= ERROR_BOUND && lists == rows[n].lists, "error", error);
+    }
 }
 
 /* ggml asks, is refused, and the reason was counted once more. */
@@ -253,6 +238,32 @@ static void test_leaks(void)
     judge("10,000 backends", median <= ALLOWED_BYTES, "bytes that 2,000 leave behind", (double)median);
 }
 
+/* ---- a process that will be killed ---------------------------------------------------------------- */
+
+/* FNV-1a of the bits of a result. */
+static uint64_t bits_of(const struct node_case *of)
+{
+    struct node node;
+    ggml_backend_buffer_t buffer = filled(&node, of, 1);
+    uint64_t hash = 14695981039346656037u;
+    ggml_backend_graph_compute(backend, node.graph);
+    for (size_t at = 0; at < ggml_nbytes(node.out); ++at) {
+        hash = (hash ^ ((const unsigned char *)node.out->data)[at]) * 1099511628211u;
+    }
+    ggml_backend_buffer_free(buffer);
+    ggml_free(node.context);
+    return hash;
+}
+
+static void tell_bits(int for_ever)
+{
+    printf("%016llx %016llx\n", (unsigned long long)bits_of(&cases[1]), (unsigned long long)bits_of(&cases[11]));
+    fflush(stdout);
+    while (for_ever) {
+        bits_of(&cases[1]);
+    }
+}
+
 /* ---- cost -------------------------------------------------------------------------------------- */
 
 static double now_us(clockid_t clock)
@@ -265,10 +276,7 @@ static double now_us(clockid_t clock)
 static void cost_of(const char *name, ggml_backend_t on, const struct node_case *of, int calls)
 {
     struct node node;
-    node_new(&node, of);
-    ggml_backend_buffer_t buffer =
-        ggml_backend_alloc_ctx_tensors_from_buft(node.context, ggml_backend_cpu_buffer_type());
-    node_fill(&node, of, 1);
+    ggml_backend_buffer_t buffer = filled(&node, of, 1);
     ggml_backend_graph_compute(on, node.graph);
     double least = 1e30;
     const double processor = now_us(CLOCK_PROCESS_CPUTIME_ID);
@@ -291,20 +299,26 @@ static void tell_costs(void)
     struct node_case of = { "", GGML_TYPE_F16, GGML_TYPE_F16, 64, 64, 9, 3, 1, 1, 1, MASK_CAUSAL, 1, 1, 0, 1, 0, 0 };
     static const struct {
         enum ggml_type type;
+        enum mask_kind mask;
         int64_t rows, keys;
         int calls;
-    } shapes[] = { { GGML_TYPE_F16, 1, 1, 2000 },    { GGML_TYPE_F16, 1, 128, 2000 }, { GGML_TYPE_F16, 1, 8192, 200 },
-                   { GGML_TYPE_Q8_0, 1, 8192, 200 }, { GGML_TYPE_F16, 512, 512, 20 }, { GGML_TYPE_F16, 512, 2048, 10 },
-                   { GGML_TYPE_Q8_0, 512, 2048, 10 } };
+    } shapes[] = {
+        { GGML_TYPE_F16, MASK_CAUSAL, 1, 1, 2000 },     { GGML_TYPE_F16, MASK_CAUSAL, 1, 128, 2000 },
+        { GGML_TYPE_F16, MASK_CAUSAL, 1, 8192, 200 },   { GGML_TYPE_Q8_0, MASK_CAUSAL, 1, 8192, 200 },
+        { GGML_TYPE_F16, MASK_CAUSAL, 512, 512, 20 },   { GGML_TYPE_F16, MASK_CAUSAL, 512, 2048, 10 },
+        { GGML_TYPE_Q8_0, MASK_CAUSAL, 512, 2048, 10 }, { GGML_TYPE_F16, MASK_CHOSEN, 1, 8192, 200 },
+        { GGML_TYPE_F16, MASK_CHOSEN, 64, 8192, 10 },
+    };
     for (size_t n = 0; n < sizeof(shapes) / sizeof(shapes[0]); ++n) {
         of.key_type = of.value_type = shapes[n].type;
+        of.mask = shapes[n].mask;
         of.rows = shapes[n].rows;
         of.keys = shapes[n].keys;
-        printf("%s\n", ggml_type_name(of.key_type));
-        cost_of("clattn", backend, &of, shapes[n].calls);
-        cost_of("ggml", cpu, &of, shapes[n].calls);
-        cost_of("clattn", backend, &of, shapes[n].calls);
-        cost_of("ggml", cpu, &of, shapes[n].calls);
+        printf("%s%s\n", ggml_type_name(of.key_type), of.mask == MASK_CHOSEN ? ", one key of eight" : "");
+        for (int turn = 0; turn < 2; ++turn) {
+            cost_of("clattn", backend, &of, shapes[n].calls);
+            cost_of("ggml", cpu, &of, shapes[n].calls);
+        }
     }
     ggml_backend_free(cpu);
 }
@@ -325,10 +339,16 @@ int main(int count, char **words)
         ggml_backend_free(backend);
         return 0;
     }
+    if (count > 2) {
+        tell_bits(strcmp(words[2], "--for-ever") == 0);
+        ggml_backend_free(backend);
+        return 0;
+    }
     for (size_t n = 0; n < sizeof(cases) / sizeof(cases[0]); ++n) {
         test_case(&cases[n]);
     }
     test_growing_cache();
+    test_chosen_keys();
     test_declined();
     test_two_backends();
     test_threads();

@@ -2,8 +2,11 @@
 EXTRA_DIST += \
 	tests/plugins/fetch_published \
 	tests/plugins/ggml \
+	tests/plugins/ggml_cases.h \
 	tests/plugins/ggml_nodes.c \
 	tests/plugins/ggml_source \
+	tests/plugins/killed.py \
+	tests/plugins/llama_nodes.c \
 	tests/plugins/nodes.c \
 	tests/plugins/nodes.h \
 	tests/plugins/onnxruntime \
@@ -13,6 +16,7 @@ EXTRA_DIST += \
 	tests/plugins/ort_models.py \
 	tests/plugins/ort_nodes.py \
 	tests/plugins/ort_patterns.py \
+	tests/plugins/ort_process.py \
 	tests/plugins/ort_published.py \
 	tests/plugins/ort_refused.py \
 	tests/plugins/ort_session.py \

@@ -40,6 +40,10 @@ void node_new(struct node *node, const struct node_case *of)
     }
     const float scale = 1.0f / sqrtf((float)of->head_dim);
     node->out = ggml_flash_attn_ext(c, node->q, node->k, node->v, node->mask, scale, of->max_bias, of->softcap);
+    if (of->mask >= MASK_CHOSEN) {
+        const int64_t bound = of->mask == MASK_CHOSEN_WRONG ? 1 : (of->keys + 7) / 8;
+        ggml_flash_attn_ext_set_n_kv_max(node->out, (int32_t)bound);
+    }
     if (of->has_sinks) {
         node->sinks = ggml_new_tensor_1d(c, GGML_TYPE_F32, of->heads);
         ggml_flash_attn_ext_add_sinks(node->out, node->sinks);
@@ -102,6 +106,11 @@ static float mask_value(const struct node_case *of, int64_t i, int64_t j)
         return j >= i ? 0 : -INFINITY;
     case MASK_BOTH_WAYS:
         return -fabsf((float)(j - position));
+    case MASK_CHOSEN:
+    case MASK_CHOSEN_WRONG:
+        return i % 7 != 3 && (j + 5 * i) % 8 == 2 ? 0 : -INFINITY;
+    case MASK_CHOSEN_NUMBERS:
+        return (j + 5 * i) % 8 == 2 ? 2 * random_value() : -INFINITY;
     default:
         return causal;
     }

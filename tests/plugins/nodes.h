@@ -7,21 +7,26 @@
 
 #include <stdint.h>
 
+#define ERROR_BOUND 1e-5 /* of a node, beside float64 attention */
+
 /* What the mask of a node says. Rows stand at the last keys, but for PADDED's unused tail of the cache. */
 enum mask_kind {
     MASK_NONE,
     MASK_CAUSAL,
-    MASK_PADDED,   /* causal, and the last quarter of the cache is unused, with NaN in it */
-    MASK_WINDOW,   /* causal, 20 keys back */
-    MASK_BLIND,    /* causal, and every third row sees nothing */
-    MASK_NOBODY,   /* no row sees anything */
-    MASK_HOLES,    /* causal, and every fifth key is hidden */
-    MASK_NUMBERS,  /* numbers are added, and some keys hidden */
-    MASK_DISTANCE, /* causal, j - position is added: ALiBi's */
-    MASK_STEEP,    /* twice that */
-    MASK_SAME,     /* as if all rows stood at the first one's key: distances, of no causal order */
-    MASK_LATE,     /* row i sees the keys from i on */
-    MASK_BOTH_WAYS /* -|j - position|, all keys seen */
+    MASK_PADDED,    /* causal, and the last quarter of the cache is unused, with NaN in it */
+    MASK_WINDOW,    /* causal, 20 keys back */
+    MASK_BLIND,     /* causal, and every third row sees nothing */
+    MASK_NOBODY,    /* no row sees anything */
+    MASK_HOLES,     /* causal, and every fifth key is hidden */
+    MASK_NUMBERS,   /* numbers are added, and some keys hidden */
+    MASK_DISTANCE,  /* causal, j - position is added: ALiBi's */
+    MASK_STEEP,     /* twice that */
+    MASK_SAME,      /* as if all rows stood at the first one's key: distances, of no causal order */
+    MASK_LATE,      /* row i sees the keys from i on */
+    MASK_BOTH_WAYS, /* -|j - position|, all keys seen */
+    MASK_CHOSEN,    /* one key of eight, others in other rows, none in some; n_kv_max says how many at most */
+    MASK_CHOSEN_NUMBERS,
+    MASK_CHOSEN_WRONG /* n_kv_max says one */
 };
 
 struct node_case {
