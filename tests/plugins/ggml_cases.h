@@ -46,7 +46,7 @@ static const struct node_case cases[] = {
     ROW("ALiBi, a mask that is causal only",  F16,  F16,   64,  64, 12, 4, 20,  100, 1, CAUSAL,     1, 1, 0, 0, 8,  0),
     ROW("ALiBi, numbers for a head, sinks",   F16,  F16,   64,  64, 12, 4, 20,  100, 2, NUMBERS,   12, 2, 1, 0, 8,  0),
     ROW("chosen keys",                        F16,  F16,   64,  64,  6, 2, 20, 1024, 2, CHOSEN,     1, 2, 0, 0, 0,  0),
-    ROW("chosen keys, one token, sinks",      Q8_0, Q8_0,  64,  64,  9, 3,  1, 1024, 1, CHOSEN_NUMBERS, 1, 1, 1, 1, 0, 0),
+    ROW("chosen keys, one token, sinks",      Q8_0, Q8_0,  64,  64,  9, 3,  1, 1024, 1, CHOSEN,     1, 1, 1, 1, 0,  0),
     ROW("values narrower than keys",          F16,  F16,  192, 128,  4, 1,  9,  100, 1, CAUSAL,     1, 1, 0, 1, 0,  0),
     ROW("keys q8_0, values q4_0",             Q8_0, Q4_0, 128, 128,  4, 2,  7,  100, 1, CAUSAL,     1, 1, 0, 1, 0,  0),
     ROW("any head dim",                       F32,  F16,   40,  24,  4, 2,  7,  100, 1, CAUSAL,     1, 1, 0, 0, 0,  0),

@@ -25,7 +25,7 @@ struct made {
     long nodes;
 };
 
-/* Of caches whose rounding hides what an ulp of attention changes perplexity and tokens must be llama.cpp's own. */
+/* is_faithful: rounding does not multiply what an ulp changes, and perplexity and tokens are llama.cpp's own. */
 static const struct {
     enum ggml_type type;
     int is_faithful;
