@@ -80,7 +80,9 @@ static int read_layouts(const struct options *options, struct inputs *inputs, st
         layout_read(&inputs->tensor[ROLE_KEY], keys, kv_heads, "key", &attention->key, failure) != 0) {
         return -1;
     }
-    return layout_read(&inputs->tensor[ROLE_VALUE], keys, kv_heads, "value", &attention->value, failure);
+    return inputs->tensor[ROLE_VALUE].data
+               ? layout_read(&inputs->tensor[ROLE_VALUE], keys, kv_heads, "value", &attention->value, failure)
+               : 0; /* attention_values_in_keys */
 }
 
 static int check_shapes(const struct attention *attention, struct failure *failure)
@@ -148,11 +150,13 @@ static int prepend(struct inputs *inputs, enum role past_role, enum role role, e
     return layout_read(&joined, LAYOUT_BHSD, 0, role_name(role), axes, failure);
 }
 
-static int prepend_past(struct inputs *inputs, struct attention *attention, struct failure *failure)
+static int prepend_past(const struct options *options, struct inputs *inputs, struct attention *attention,
+                        struct failure *failure)
 {
-    int has_key = inputs->tensor[ROLE_PAST_KEY].data != NULL;
-    int has_value = inputs->tensor[ROLE_PAST_VALUE].data != NULL;
-    if (has_key != has_value) {
+    const int has_key = inputs->tensor[ROLE_PAST_KEY].data != NULL;
+    const int has_value = inputs->tensor[ROLE_PAST_VALUE].data != NULL;
+    const int is_in_keys = options->value[OPTION_VALUES_IN_KEYS] != NULL;
+    if (has_key != has_value && !is_in_keys) {
         return failure_misuse(failure, "%s: is missing; past keys and past values come together",
                               role_name(has_key ? ROLE_PAST_VALUE : ROLE_PAST_KEY));
     }
@@ -162,7 +166,7 @@ static int prepend_past(struct inputs *inputs, struct attention *attention, stru
     if (prepend(inputs, ROLE_PAST_KEY, ROLE_KEY, attention->layout, &attention->key, failure) != 0) {
         return -1;
     }
-    return prepend(inputs, ROLE_PAST_VALUE, ROLE_VALUE, attention->layout, &attention->value, failure);
+    return is_in_keys ? 0 : prepend(inputs, ROLE_PAST_VALUE, ROLE_VALUE, attention->layout, &attention->value, failure);
 }
 
 /* ---- outputs ---- */
@@ -224,8 +228,10 @@ static int prepare_all(const struct options *options, struct inputs *inputs, str
     clattn_problem *problem = &attention->problem;
     if (convert_inputs(options, inputs, problem, failure) != 0 ||
         user_text_complete(&inputs->code, problem, failure) != 0 ||
-        read_layouts(options, inputs, attention, failure) != 0 || prepend_past(inputs, attention, failure) != 0 ||
-        attention_cache_axes(options, inputs, attention, failure) != 0 || check_shapes(attention, failure) != 0) {
+        read_layouts(options, inputs, attention, failure) != 0 ||
+        prepend_past(options, inputs, attention, failure) != 0 ||
+        attention_cache_axes(options, inputs, attention, failure) != 0 ||
+        attention_values_in_keys(options, inputs, attention, failure) != 0 || check_shapes(attention, failure) != 0) {
         return -1;
     }
     problem->batch = attention->query.batch;
@@ -241,7 +247,9 @@ static int prepare_all(const struct options *options, struct inputs *inputs, str
     user_text_place(&inputs->code, &attention->values, &attention->host);
     place(&attention->host.query, &inputs->tensor[ROLE_QUERY], &attention->query);
     place(&attention->host.key, &inputs->tensor[ROLE_KEY], &attention->key);
-    place(&attention->host.value, &inputs->tensor[ROLE_VALUE], &attention->value);
+    if (!problem->value_in_key) {
+        place(&attention->host.value, &inputs->tensor[ROLE_VALUE], &attention->value);
+    }
     if (attention_prepare_extras(options, inputs, offsets, attention, failure) != 0) {
         return -1;
     }
@@ -280,4 +288,6 @@ void attention_free(struct attention *attention)
     tensor_free(&attention->out);
     tensor_free(&attention->weights);
     tensor_free(&attention->lse);
+    tensor_free(&attention->key_sums);
+    tensor_free(&attention->max_logit);
 }

@@ -13,8 +13,9 @@ struct attention {
     clattn_host_tensors host; /* points into the inputs and the tensors below */
     enum layout layout;
     struct axes query, key, value;
-    struct tensor out, weights, lse; /* weights, lse: data NULL unless asked for */
-    int64_t sequences;               /* varlen: how many; else 0 */
+    struct tensor out, weights, lse;   /* weights, lse: data NULL unless asked for */
+    struct tensor key_sums, max_logit; /* the same; run_key_sums.h makes them */
+    int64_t sequences;                 /* varlen: how many; else 0 */
 };
 
 /* Converts and completes the inputs in place (types, past keys, lists), and allocates the outputs.

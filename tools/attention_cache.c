@@ -83,7 +83,7 @@ int attention_pool_layout(const struct options *options, const struct inputs *in
                                            : 0;
     }
     for (int role = ROLE_KEY; role <= ROLE_VALUE; role++) {
-        if (inputs->tensor[role].dims != 4) {
+        if (inputs->tensor[role].data && inputs->tensor[role].dims != 4) {
             return failure_misuse(failure, "%s: pages must have four axes, as --pool tells",
                                   role_name((enum role)role));
         }
@@ -131,6 +131,34 @@ int attention_cache_axes(const struct options *options, const struct inputs *inp
         return -1;
     }
     return option_integer(options, OPTION_RING, 1, INT32_MAX, &problem->ring, failure);
+}
+
+int attention_values_in_keys(const struct options *options, const struct inputs *inputs, struct attention *attention,
+                             struct failure *failure)
+{
+    static const enum role values[] = { ROLE_VALUE, ROLE_PAST_VALUE, ROLE_VALUE_SCALES, ROLE_VALUE_ZERO_POINTS,
+                                        ROLE_VALUE_TENSOR_SCALE };
+    int64_t columns = 0;
+    if (!options->value[OPTION_VALUES_IN_KEYS]) {
+        return 0;
+    }
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+        if (inputs->tensor[values[i]].data) {
+            return failure_misuse(failure, "%s: values are columns of keys, by --value-in-key; leave it out",
+                                  role_name(values[i]));
+        }
+    }
+    if (attention->problem.value_type != CLATTN_TYPE_NONE) {
+        return failure_misuse(failure, "--value-type %s: values are columns of keys, by --value-in-key; leave it out",
+                              clattn_type_name(attention->problem.value_type));
+    }
+    if (option_integer(options, OPTION_VALUES_IN_KEYS, 1, attention->key.columns, &columns, failure) != 0) {
+        return -1;
+    }
+    attention->value = attention->key;
+    attention->value.columns = columns;
+    attention->problem.value_in_key = 1;
+    return 0;
 }
 
 /* ---- lengths, pages ---- */

@@ -14,6 +14,10 @@ int attention_stored_types(const struct options *options, struct inputs *inputs,
 int attention_pool_layout(const struct options *options, const struct inputs *inputs, enum layout layout,
                           enum layout *keys, struct failure *failure);
 
+/* With --value-in-key: the axes of values, which are the first columns of keys; nothing else may give values. */
+int attention_values_in_keys(const struct options *options, const struct inputs *inputs, struct attention *attention,
+                             struct failure *failure);
+
 /* Bytes of blocks become columns; the axes of a pool the problem's pages; and --ring. */
 int attention_cache_axes(const struct options *options, const struct inputs *inputs, struct attention *attention,
                          struct failure *failure);

@@ -11,7 +11,7 @@
 #include "number.h"
 #include "system.h"
 
-enum shown { ALWAYS, WITH_BACKWARD, WITH_READ };
+enum shown { ALWAYS, WITH_BACKWARD, WITH_READ, WITH_SUMS };
 
 /* A number of each row, in the order of --tsv. */
 static const struct column {
@@ -38,20 +38,22 @@ static const struct column {
     { "read_min_ms", 6, "read ms", 8, 4, NULL, AT(read.min_ms), WITH_READ },
     { "read_median_ms", 6, "median ms", 9, 4, NULL, AT(read.median_ms), WITH_READ },
     { "read_gbytes_s", 5, "GB/s", 6, 3, NULL, AT(read_gbytes_s), WITH_READ },
+    { "key_sums_min_ms", 6, "sums ms", 8, 4, NULL, AT(sums.min_ms), WITH_SUMS },
+    { "key_sums_median_ms", 6, "median ms", 9, 4, NULL, AT(sums.median_ms), WITH_SUMS },
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 enum { SHAPE_WIDTH = 23, STRATEGY_WIDTH = 10 }; /* of the words before them */
 
 /* What a terminal that is too narrow for all goes without, in this order. */
 static const size_t spared[] = {
-    AT(workspace_bytes),    AT(cpu_ms),         AT(first_ms), AT(read.median_ms),
+    AT(workspace_bytes),    AT(cpu_ms),         AT(first_ms), AT(read.median_ms), AT(sums.median_ms),
     AT(backward.median_ms), AT(call.median_ms), AT(gbytes_s), AT(read_gbytes_s),
 };
 #undef AT
 
 static int is_shown(const struct bench_table *table, const struct column *column)
 {
-    return column->shown == ALWAYS || (column->shown == WITH_BACKWARD ? table->with_backward : table->with_read);
+    return table->shown[column->shown];
 }
 
 /* For people, in a terminal of this width. */
@@ -150,8 +152,10 @@ int bench_table_begin(struct bench_table *table, const struct options *options, 
         return failure_misuse(failure, "--kernels and --tsv: a line has no room for kernels; give --json");
     }
     table->form = as_json ? BENCH_JSON : as_tsv ? BENCH_TSV : BENCH_TEXT;
-    table->with_backward = options->value[OPTION_BACKWARD] != NULL;
-    table->with_read = options->value[OPTION_READ] != NULL;
+    table->shown[ALWAYS] = 1;
+    table->shown[WITH_BACKWARD] = options->value[OPTION_BACKWARD] != NULL;
+    table->shown[WITH_READ] = options->value[OPTION_READ] != NULL;
+    table->shown[WITH_SUMS] = options->value[OPTION_BENCH_KEY_SUMS] != NULL;
     table->features = features;
     table->document = NULL;
     table->spared = 0;

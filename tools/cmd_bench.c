@@ -6,6 +6,7 @@
 
 #include "bench_backward.h"
 #include "bench_call.h"
+#include "bench_key_sums.h"
 #include "bench_pairs.h"
 #include "bench_read.h"
 #include "bench_shapes.h"
@@ -31,8 +32,8 @@ static const struct option_group groups[] = {
         OPTION_VALUE_IN_KEY, OPTION_WITH_LSE } },
     { "Scores of your own", { OPTION_SCORE, OPTION_SCORE_TEXT, OPTION_MASK_TEXT, OPTION_TEXT_INPUTS, OPTION_BLOCKS } },
     { "How",
-      { OPTION_SECONDS, OPTION_BACKWARD, OPTION_READ, OPTION_KERNELS, OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL,
-        OPTION_TF32, OPTION_ROUNDED_WEIGHTS, OPTION_TSV, OPTION_JSON, OPTION_HELP } },
+      { OPTION_SECONDS, OPTION_BACKWARD, OPTION_READ, OPTION_BENCH_KEY_SUMS, OPTION_KERNELS, OPTION_DEVICE,
+        OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_ROUNDED_WEIGHTS, OPTION_TSV, OPTION_JSON, OPTION_HELP } },
     { NULL, { OPTION_NONE } },
 };
 
@@ -70,10 +71,11 @@ struct subject {
     struct bench_data data;
     struct bench_backward backward; /* with --backward */
     struct bench_read read;         /* with --read */
+    struct bench_key_sums sums;     /* with --key-sums */
 };
 
 /* The times of each turn, one of an array of CALLS_MAX each. */
-enum { TURN_CALL, TURN_BACKWARD, TURN_READ, TURNS };
+enum { TURN_CALL, TURN_BACKWARD, TURN_READ, TURN_SUMS, TURNS };
 
 static int with(const struct subject *s, enum option_id id)
 {
@@ -121,13 +123,20 @@ static int measure_turns(const struct subject *s, double seconds, double *times[
         if (with(s, OPTION_READ) && bench_read_run(s->context, &s->read, failure) != 0) {
             return -1;
         }
-        times[TURN_READ][n++] = (clock_seconds() - before) * 1e3;
+        times[TURN_READ][n] = (clock_seconds() - before) * 1e3;
+        before = clock_seconds();
+        if (with(s, OPTION_BENCH_KEY_SUMS) &&
+            bench_key_sums_call(s->options, &s->sums, clattn_context_queue(s->context), &s->data, failure) != 0) {
+            return -1;
+        }
+        times[TURN_SUMS][n++] = (clock_seconds() - before) * 1e3;
         before = clock_seconds();
     }
     found->cpu_ms = process_seconds * 1e3 / n;
     found->call = summary(times[TURN_CALL], n);
     found->backward = summary(times[TURN_BACKWARD], n);
     found->read = summary(times[TURN_READ], n);
+    found->sums = summary(times[TURN_SUMS], n);
     found->calls = n;
     return 0;
 }
@@ -186,6 +195,10 @@ static int make_plans(struct subject *s, struct measurement *found, struct failu
         bench_backward_make(s->options, &s->problem, strategy, s->context, &s->backward, failure) != 0) {
         return -1;
     }
+    if (with(s, OPTION_BENCH_KEY_SUMS) &&
+        bench_key_sums_make(s->options, &s->problem, s->context, &s->sums, failure) != 0) {
+        return -1;
+    }
     found->workspace_bytes = (double)clattn_plan_workspace(s->plan);
     if (with(s, OPTION_BACKWARD)) {
         found->workspace_bytes += (double)clattn_plan_workspace(s->backward.plan);
@@ -239,7 +252,7 @@ static int run_shape(const struct options *options, const clattn_problem *proble
     struct subject s = {
         .options = options, .problem = *problem, .devices = devices, .context = devices->context, .text = text
     };
-    s.problem.features |= with(&s, OPTION_BACKWARD) ? CLATTN_WITH_LSE : 0u;
+    s.problem.features |= with(&s, OPTION_BACKWARD) || with(&s, OPTION_BENCH_KEY_SUMS) ? CLATTN_WITH_LSE : 0u;
     int result = bench_data_make(&s.problem, s.context, &s.data, failure);
     if (result == 0 && text->source) {
         result = add_text(&s, failure);
@@ -250,6 +263,7 @@ static int run_shape(const struct options *options, const clattn_problem *proble
     }
     bench_read_free(&s.read);
     bench_backward_free(&s.backward);
+    bench_key_sums_free(&s.sums);
     clattn_plan_destroy(s.plan);
     if (s.data.device.workspace) {
         clReleaseMemObject(s.data.device.workspace);
@@ -279,9 +293,11 @@ static void features_text(const struct options *options, char *text, size_t capa
 /* ---- the command ---- */
 
 /* Options that several devices do not know. */
-static const enum option_id of_one_device[] = { OPTION_BACKWARD, OPTION_READ,  OPTION_KERNELS,    OPTION_PAGE_SIZE,
-                                                OPTION_POOLS,    OPTION_SCORE, OPTION_SCORE_TEXT, OPTION_MASK_TEXT,
-                                                OPTION_BLOCKS,   OPTION_TSV,   OPTION_JSON,       OPTION_NONE };
+static const enum option_id of_one_device[] = { OPTION_BACKWARD, OPTION_READ,       OPTION_BENCH_KEY_SUMS,
+                                                OPTION_KERNELS,  OPTION_PAGE_SIZE,  OPTION_POOLS,
+                                                OPTION_SCORE,    OPTION_SCORE_TEXT, OPTION_MASK_TEXT,
+                                                OPTION_BLOCKS,   OPTION_TSV,        OPTION_JSON,
+                                                OPTION_NONE };
 
 static int run_shapes(const struct options *options, const struct bench_shapes *shapes, struct user_text *text,
                       double seconds, struct failure *failure)
@@ -353,7 +369,7 @@ const struct command command_bench = {
     "call, the first call with compilation, and the error as a share of the tolerance. With "
     "--read, after each call, a kernel that only reads the keys and values: what the memory gives. With --kernels, "
     "what each kernel of a call "
-    "takes. With --backward, a "
+    "takes. With --key-sums, after each call the sums of its weights. With --backward, a "
     "call is a forward and a backward pass, for training.",
     "[--shape B,HQ,HKV,LQ,LK,D,DV] [OPTION]...",
     NULL,

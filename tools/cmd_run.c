@@ -1,6 +1,5 @@
 /* clattn run: attention of a file. Reads, computes, writes, and only then prints, so that a reader
  * of standard output that goes away early loses no file. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +16,7 @@
 #include "problem_options.h"
 #include "progress.h"
 #include "results.h"
+#include "run_key_sums.h"
 #include "several.h"
 #include "show.h"
 #include "summary.h"
@@ -62,7 +62,7 @@ static int check_options(const struct options *options, clattn_weights *weights,
     }
     *weights = pictures || options->value[OPTION_WEIGHTS] ? CLATTN_WEIGHTS_SOFTMAX : CLATTN_WEIGHTS_NONE;
     if (problem_weights_read(options, OPTION_WEIGHTS_MODE, weights, failure) != 0 ||
-        results_check_tolerance(options, failure) != 0) {
+        results_check_tolerance(options, failure) != 0 || key_sums_check_options(options, failure) != 0) {
         return -1;
     }
     if (pictures && *weights != CLATTN_WEIGHTS_SOFTMAX) {
@@ -89,12 +89,14 @@ static int read_input(struct job *job, clattn_weights weights, struct failure *f
         return -1;
     }
     for (int role = ROLE_QUERY; role <= ROLE_VALUE; role++) {
-        if (!job->inputs.tensor[role].data) {
+        const int is_in_keys = role == ROLE_VALUE && given(job, OPTION_VALUES_IN_KEYS);
+        if (!job->inputs.tensor[role].data && !is_in_keys) {
             return failure_misuse(failure, "INPUT %s: has no tensor %s", job->options->operand,
                                   role_name((enum role)role));
         }
     }
-    if (attention_prepare(job->options, &job->inputs, weights, given(job, OPTION_LSE), &job->attention, failure) != 0) {
+    if (attention_prepare(job->options, &job->inputs, weights, given(job, OPTION_LSE) || given(job, OPTION_KEY_SUMS),
+                          &job->attention, failure) != 0) {
         return -1;
     }
     if (user_blocks_read(job->options, &job->attention.problem, failure) != 0) {
@@ -116,7 +118,8 @@ static int forward(struct job *job, double *seconds, struct failure *failure)
 
 static int compute(struct job *job, struct failure *failure)
 {
-    static const enum option_id alone[] = { OPTION_BLOCKS, OPTION_JSON, OPTION_NONE };
+    static const enum option_id alone[] = { OPTION_BLOCKS, OPTION_KEY_SUMS, OPTION_MAX_LOGIT, OPTION_JSON,
+                                            OPTION_NONE };
     double start = clock_seconds();
     clattn_status status;
     if (several_open(job->options, alone, &job->devices, failure) != 0) {
@@ -143,6 +146,9 @@ static int compute(struct job *job, struct failure *failure)
     }
     /* The first call includes what the driver still compiles: a second one tells the real time. */
     if (job->first_seconds < 1 && forward(job, &job->again_seconds, failure) != 0) {
+        return -1;
+    }
+    if (key_sums_compute(job->options, job->context, &job->attention, failure) != 0) {
         return -1;
     }
     if (!job->inputs.is_layer || !job->inputs.tensor[ROLE_WO].data) {
@@ -177,45 +183,6 @@ static void tell_all_unused(const struct job *job)
     }
     if (inputs->tensor[ROLE_QUERY_OFFSETS].data && job->attention.problem.alignment != CLATTN_ALIGN_OFFSETS) {
         tell_unused(job, "query_offsets: --causal offsets or --align offsets would");
-    }
-}
-
-/* Tells the range of what was computed; the result is gone where no file keeps it. */
-static void tell_result(const struct job *job)
-{
-    const struct tensor *result = job->y.data ? &job->y : &job->attention.out;
-    const int64_t count = tensor_count(result);
-    double least = INFINITY, most = -INFINITY;
-    int64_t finite = 0;
-    char shape[TENSOR_SHAPE_TEXT];
-    if (job->document) {
-        return;
-    }
-    for (int64_t i = 0; i < count; i++) {
-        const double number = tensor_load(result, i);
-        if (isfinite(number)) {
-            least = fmin(least, number);
-            most = fmax(most, number);
-            finite++;
-        }
-    }
-    printf("result    %s %s", tensor_shape_text(result, shape), tensor_type_name(result->type));
-    if (finite > 0) {
-        printf(", from %.3g to %.3g", least, most);
-    }
-    if (finite < count) {
-        printf(", %lld NOT FINITE", (long long)(count - finite));
-    }
-    printf("%s\n", given(job, OPTION_OUTPUT) ? "" : "; --output FILE keeps it");
-}
-
-static void tell_files(const struct job *job)
-{
-    const enum option_id ids[] = { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_LSE, OPTION_PLOT };
-    for (int i = 0; i < 4; i++) {
-        if (given(job, ids[i])) {
-            summary_item(job->document, "wrote", "wrote", job->options->value[ids[i]]);
-        }
     }
 }
 
@@ -275,7 +242,7 @@ static int check(const struct job *job, struct failure *failure)
     if (found.lse_share > 1) {
         return failure_failed(failure, "check: lse is wrong: its error is %.2g times the tolerance", found.lse_share);
     }
-    return 0;
+    return key_sums_compare(job->document, job->options, &job->attention, CHECK_BUDGET, failure);
 }
 
 /* ---- pictures ---- */
@@ -321,9 +288,11 @@ static int tell_results(struct job *job, struct failure *failure)
     tell_blocks(job);
     summary_call(job->document, job->context, job->plan, job->prepare_seconds, job->first_seconds, job->again_seconds);
     several_tell(&job->devices);
-    tell_result(job);
+    if (!job->document) {
+        results_tell_range(job->options, job->y.data ? &job->y : &job->attention.out);
+    }
     const int wrong = results_compare(job->document, job->options, &job->inputs, &job->attention, &job->y);
-    tell_files(job);
+    results_tell_files(job->document, job->options);
     if ((given(job, OPTION_CHECK) && check(job, failure) != 0) || draw(job, 0, failure) != 0) {
         return -1;
     }
@@ -368,13 +337,14 @@ static const struct option_group groups[] = {
     GROUP_OF_WHAT_IS_SEEN,
     { "Caches",
       { OPTION_PAGE_TABLE, OPTION_PAGE_STARTS, OPTION_POOL, OPTION_RING, OPTION_STORED_KEYS, OPTION_STORED_VALUES,
-        OPTION_KEY_SCALES, OPTION_VALUE_SCALES, OPTION_KEY_GROUP, OPTION_VALUE_GROUP, OPTION_KEY_ZERO_POINTS,
-        OPTION_VALUE_ZERO_POINTS, OPTION_KEY_TENSOR_SCALE, OPTION_VALUE_TENSOR_SCALE } },
+        OPTION_VALUES_IN_KEYS, OPTION_KEY_SCALES, OPTION_VALUE_SCALES, OPTION_KEY_GROUP, OPTION_VALUE_GROUP,
+        OPTION_KEY_ZERO_POINTS, OPTION_VALUE_ZERO_POINTS, OPTION_KEY_TENSOR_SCALE, OPTION_VALUE_TENSOR_SCALE } },
     GROUP_OF_SCORES,
     { "Scores of your own", { OPTION_SCORE, OPTION_SCORE_TEXT, OPTION_MASK_TEXT, OPTION_TEXT_INPUTS, OPTION_BLOCKS } },
     { "How", { OPTION_DEVICE, OPTION_STRATEGY, OPTION_MATMUL, OPTION_TF32, OPTION_ROUNDED_WEIGHTS } },
     { "Results",
-      { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_WEIGHTS_MODE, OPTION_LSE, OPTION_CHECK, OPTION_TOLERANCE, OPTION_JSON } },
+      { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_WEIGHTS_MODE, OPTION_LSE, OPTION_KEY_SUMS, OPTION_KEY_SUM_ROWS,
+        OPTION_MAX_LOGIT, OPTION_CHECK, OPTION_TOLERANCE, OPTION_JSON } },
     { "Pictures", { OPTION_SHOW, OPTION_PLOT, OPTION_LAYER, OPTION_HEAD, OPTION_HELP } },
     { NULL, { OPTION_NONE } },
 };

@@ -236,7 +236,8 @@ int inputs_read(const struct options *options, enum role end, struct inputs *inp
             return failure_misuse(failure, "--%s %s: give either INPUT or --q, --k and --v, not both",
                                   option_name(given[i]), options->value[given[i]]);
         }
-        if (!options->operand && !options->value[given[i]]) {
+        const int is_in_keys = given[i] == OPTION_V && options->value[OPTION_VALUES_IN_KEYS];
+        if (!options->operand && !options->value[given[i]] && !is_in_keys) {
             return failure_misuse(failure, "--%s: is missing; give INPUT.safetensors, or --q, --k and --v",
                                   option_name(given[i]));
         }

@@ -24,6 +24,8 @@ libclattn_tool_la_SOURCES = \
 	tools/bench_text.c \
 	tools/bench_kernels.c \
 	tools/bench_kernels.h \
+	tools/bench_key_sums.c \
+	tools/bench_key_sums.h \
 	tools/bench_pairs.c \
 	tools/bench_pairs.h \
 	tools/bench_read.c \
@@ -159,6 +161,8 @@ libclattn_tool_la_SOURCES = \
 	tools/results.h \
 	tools/ring_options.c \
 	tools/ring_options.h \
+	tools/run_key_sums.c \
+	tools/run_key_sums.h \
 	tools/role_list.h \
 	tools/safetensors.c \
 	tools/safetensors.h \

@@ -37,6 +37,7 @@ CHOICE(POOL, "pool", "LAYOUT", WORDS("nhd", "hnd"), "axes of pages: nhd (default
 CHOICE(STORED_KEYS, "key-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES),
        "keys are stored as f32, .., f64, " CODE_TYPES_TEXT "; a file of bytes needs it")
 CHOICE(STORED_VALUES, "value-type", "T", WORDS(NUMBER_TYPES, CODE_TYPES), "the same of values")
+OPTION(VALUES_IN_KEYS, "value-in-key", "DV", "values are the first DV columns of keys, as in latent attention: no v")
 OPTION(KEY_SCALES, "key-scales", "FILE",
        "of codes but those of blocks: [batch or pages, heads, rows, columns], an axis of 1 for all; of mxfp8, mxfp4 "
        "and nvfp4 bytes")
@@ -133,6 +134,9 @@ OPTION(WEIGHTS, "weights", "FILE", "write the attention weights")
 CHOICE(WEIGHTS_MODE, "weights-mode", "MODE", WORDS("scores", "softcap", "logits", "softmax"),
        "instead of softmax: scores, softcap or logits (after masks)")
 OPTION(LSE, "lse", "FILE", "write the logarithm of each row's softmax sum")
+OPTION(KEY_SUMS, "key-sums", "FILE", "write the sum of the weights that each key gets")
+OPTION(KEY_SUM_ROWS, "key-sum-rows", "N", "over the last N rows of each sequence; default: over all")
+OPTION(MAX_LOGIT, "max-logit", "FILE", "write the largest logit of each head, as softmax sees it")
 OPTION(CHECK, "check", NULL, "compare with the float64 reference, and with the outputs that INPUT holds")
 OPTION(TOLERANCE, "tolerance", "X",
        "largest difference from the outputs that INPUT holds; default: 2e-6 for f32 (gradients: "
@@ -151,6 +155,8 @@ OPTION(BACKWARD, "backward", NULL,
        "forward and backward pass together, and the backward pass alone; --strategy is the latter's")
 OPTION(EXPLAIN_BACKWARD, "backward", NULL, "of the gradients of query, key and value")
 OPTION(READ, "read", NULL, "in turns with a kernel that only reads the keys and values: its time and speed too")
+OPTION(BENCH_KEY_SUMS, "key-sums", "N",
+       "after each call the sums of its weights over the last N rows, 0: all: their time too")
 OPTION(KERNELS, "kernels", NULL, "and what each kernel of a call takes, on a queue that profiles")
 OPTION(TSV, "tsv", NULL, "tab-separated: a header line, then a line a shape")
 CHOICE(BENCH_CAUSAL, "causal", "MODE", WORDS("none", ALIGNMENTS), "none (default), top-left or bottom-right")

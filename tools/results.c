@@ -13,6 +13,11 @@
 
 #define GRADIENT_ALLOWANCE 5 /* of what an output may differ by: they are longer sums */
 
+/* Options that name a file to write. */
+static const enum option_id file_options[] = { OPTION_OUTPUT,   OPTION_WEIGHTS,   OPTION_LSE,
+                                               OPTION_KEY_SUMS, OPTION_MAX_LOGIT, OPTION_PLOT };
+enum { FILE_OPTIONS = sizeof file_options / sizeof *file_options };
+
 /* ---- writing ---- */
 
 static int write_one(const struct options *options, enum option_id id, const char *name, const struct tensor *tensor,
@@ -39,13 +44,17 @@ int results_write(const struct options *options, const struct inputs *inputs, co
         write_one(options, OPTION_WEIGHTS, "weights", &attention->weights, inputs, failure) != 0) {
         return -1;
     }
-    return write_one(options, OPTION_LSE, "lse", &attention->lse, inputs, failure);
+    if (write_one(options, OPTION_LSE, "lse", &attention->lse, inputs, failure) != 0 ||
+        write_one(options, OPTION_KEY_SUMS, "key_sums", &attention->key_sums, inputs, failure) != 0) {
+        return -1;
+    }
+    return write_one(options, OPTION_MAX_LOGIT, "max_logit", &attention->max_logit, inputs, failure);
 }
 
 int results_check_names(const struct options *options, struct failure *failure)
 {
-    const enum option_id ids[] = { OPTION_OUTPUT, OPTION_WEIGHTS, OPTION_LSE, OPTION_PLOT };
-    for (int i = 0; i < 4; i++) {
+    const enum option_id *const ids = file_options;
+    for (int i = 0; i < FILE_OPTIONS; i++) {
         const char *path = options->value[ids[i]];
         if (!path) {
             continue;
@@ -66,6 +75,39 @@ int results_check_names(const struct options *options, struct failure *failure)
         }
     }
     return 0;
+}
+
+void results_tell_files(cJSON *document, const struct options *options)
+{
+    for (int i = 0; i < FILE_OPTIONS; i++) {
+        if (options->value[file_options[i]]) {
+            summary_item(document, "wrote", "wrote", options->value[file_options[i]]);
+        }
+    }
+}
+
+void results_tell_range(const struct options *options, const struct tensor *result)
+{
+    const int64_t count = tensor_count(result);
+    double least = INFINITY, most = -INFINITY;
+    int64_t finite = 0;
+    char shape[TENSOR_SHAPE_TEXT];
+    for (int64_t i = 0; i < count; i++) {
+        const double number = tensor_load(result, i);
+        if (isfinite(number)) {
+            least = fmin(least, number);
+            most = fmax(most, number);
+            finite++;
+        }
+    }
+    printf("result    %s %s", tensor_shape_text(result, shape), tensor_type_name(result->type));
+    if (finite > 0) {
+        printf(", from %.3g to %.3g", least, most);
+    }
+    if (finite < count) {
+        printf(", %lld NOT FINITE", (long long)(count - finite));
+    }
+    printf("%s\n", options->value[OPTION_OUTPUT] ? "" : "; --output FILE keeps it");
 }
 
 /* ---- comparing ---- */
@@ -133,10 +175,12 @@ static double largest_difference(const struct tensor *a, const struct tensor *b,
 }
 
 /* 1 where they differ by more than is allowed, 0 where there is nothing to compare too. */
-static int compare(cJSON *document, const char *name, const struct tensor *got, const struct tensor *stored,
-                   const struct allowance *allowance)
+static int compare_with(cJSON *document, const char *whose, const char *name, const struct tensor *got,
+                        const struct tensor *stored, const struct allowance *allowance)
 {
-    struct summary_difference found = { .name = name, .got = got, .stored = stored, .limit = allowance->most };
+    struct summary_difference found = {
+        .name = name, .whose = whose, .got = got, .stored = stored, .limit = allowance->most
+    };
     double magnitude = 0;
     if (!stored->data || !got->data) {
         return 0;
@@ -151,6 +195,12 @@ static int compare(cJSON *document, const char *name, const struct tensor *got, 
     return !found.is_alike;
 }
 
+static int compare(cJSON *document, const char *name, const struct tensor *got, const struct tensor *stored,
+                   const struct allowance *allowance)
+{
+    return compare_with(document, "stored", name, got, stored, allowance);
+}
+
 int results_compare_gradient(cJSON *document, const struct options *options, clattn_type type, const char *name,
                              const struct tensor *got, const struct tensor *stored)
 {
@@ -159,12 +209,22 @@ int results_compare_gradient(cJSON *document, const struct options *options, cla
     return compare(document, name, got, stored, &allowance);
 }
 
+int results_compare_sums(cJSON *document, const struct options *options, const struct attention *attention,
+                         const struct tensor *sums, const struct tensor *max_logit)
+{
+    const struct allowance allowance = allowance_of(options, attention->problem.type);
+    return compare_with(document, "reference", "key_sums", &attention->key_sums, sums, &allowance) +
+           compare_with(document, "reference", "max_logit", &attention->max_logit, max_logit, &allowance);
+}
+
 int results_compare(cJSON *document, const struct options *options, const struct inputs *inputs,
                     const struct attention *attention, const struct tensor *y)
 {
     struct allowance allowance = allowance_of(options, attention->problem.type);
     int wrong = compare(document, "out", &attention->out, &inputs->tensor[ROLE_OUT], &allowance) +
                 compare(document, "lse", &attention->lse, &inputs->tensor[ROLE_LSE], &allowance) +
+                compare(document, "key_sums", &attention->key_sums, &inputs->tensor[ROLE_KEY_SUMS], &allowance) +
+                compare(document, "max_logit", &attention->max_logit, &inputs->tensor[ROLE_MAX_LOGIT], &allowance) +
                 compare(document, "y", y, &inputs->tensor[ROLE_Y], &allowance);
     if (attention->problem.weights == CLATTN_WEIGHTS_SOFTMAX) {
         wrong += compare(document, "weights", &attention->weights, &inputs->tensor[ROLE_WEIGHTS], &allowance);

@@ -39,7 +39,9 @@
 #define RESULT_ROLES(ROLE)                                                                                             \
     ROLE(OUT, "out", OPTION_FORWARD_OUT, "out")                                                                        \
     ROLE(WEIGHTS, "weights", OPTION_NONE, "weights")                                                                   \
-    ROLE(LSE, "lse", OPTION_FORWARD_LSE, "lse")
+    ROLE(LSE, "lse", OPTION_FORWARD_LSE, "lse")                                                                        \
+    ROLE(KEY_SUMS, "key_sums", OPTION_NONE, "key_sums")                                                                \
+    ROLE(MAX_LOGIT, "max_logit", OPTION_NONE, "max_logit")
 
 /* A whole multi-head layer: x, the projections and their biases, and its result y; context: of cross-attention, keys
  * and values are made of it. */

@@ -14,12 +14,12 @@
 
 int summary_check_options(const struct options *options, struct failure *failure)
 {
-    const enum option_id outputs[] = { OPTION_OUTPUT,         OPTION_WEIGHTS, OPTION_LSE,
-                                       OPTION_GRADIENTS_FILE, OPTION_CODES,   OPTION_SCALES_FILE };
+    const enum option_id outputs[] = { OPTION_OUTPUT,    OPTION_WEIGHTS,        OPTION_LSE,   OPTION_KEY_SUMS,
+                                       OPTION_MAX_LOGIT, OPTION_GRADIENTS_FILE, OPTION_CODES, OPTION_SCALES_FILE };
     if (!options->value[OPTION_JSON]) {
         return 0;
     }
-    for (int i = 0; i < 6; i++) {
+    for (size_t i = 0; i < sizeof outputs / sizeof *outputs; i++) {
         if (options->value[outputs[i]] && is_standard_file(options->value[outputs[i]])) {
             return failure_misuse(failure, "--%s -: writes where --json prints its document; name a file",
                                   option_name(outputs[i]));
@@ -173,7 +173,7 @@ static void tell_cache(cJSON *document, const struct attention *attention)
 {
     const clattn_problem *p = &attention->problem;
     const char *key_type = clattn_type_name(p->key_type ? p->key_type : p->type);
-    const char *value_type = clattn_type_name(p->value_type ? p->value_type : p->type);
+    const char *value_type = p->value_in_key ? key_type : clattn_type_name(p->value_type ? p->value_type : p->type);
     char pools[PAGE_POOLS_TEXT];
     if (document && attention_has_cache(attention)) {
         cJSON *cache = cJSON_AddObjectToObject(document, "cache");
@@ -214,7 +214,13 @@ void summary_inputs(cJSON *document, const struct options *options, const struct
     }
     tell_operand(document, "query", &inputs->tensor[ROLE_QUERY], &attention->query);
     tell_operand(document, "key", &inputs->tensor[ROLE_KEY], &attention->key);
-    tell_operand(document, "value", &inputs->tensor[ROLE_VALUE], &attention->value);
+    if (inputs->tensor[ROLE_VALUE].data) {
+        tell_operand(document, "value", &inputs->tensor[ROLE_VALUE], &attention->value);
+    } else {
+        char text[64];
+        snprintf(text, sizeof text, "the first %lld columns of key", (long long)attention->value.columns);
+        summary_name(document, "value", text);
+    }
     tell_masks(document, attention);
     tell_cache(document, attention);
 }
@@ -268,11 +274,11 @@ static void print_difference(const struct summary_difference *d)
 {
     char got[TENSOR_SHAPE_TEXT], stored[TENSOR_SHAPE_TEXT];
     if (d->same_shape) {
-        printf("%-10s%s the stored one: largest difference %.2g, limit %.2g\n", d->name,
-               d->is_alike ? "agrees with" : "DIFFERS from", d->largest, d->limit);
+        printf("%-10s%s the %s one: largest difference %.2g, limit %.2g\n", d->name,
+               d->is_alike ? "agrees with" : "DIFFERS from", d->whose, d->largest, d->limit);
     } else {
-        printf("%-10sis %s, the stored one %s: they cannot be compared\n", d->name, tensor_shape_text(d->got, got),
-               tensor_shape_text(d->stored, stored));
+        printf("%-10sis %s, the %s one %s: they cannot be compared\n", d->name, tensor_shape_text(d->got, got),
+               d->whose, tensor_shape_text(d->stored, stored));
     }
 }
 
@@ -292,5 +298,5 @@ void summary_difference(cJSON *document, const struct summary_difference *d)
         add_shape(one, "shape", d->got);
         add_shape(one, "stored_shape", d->stored);
     }
-    cJSON_AddItemToArray(member(document, "stored", cJSON_CreateArray), one);
+    cJSON_AddItemToArray(member(document, d->whose, cJSON_CreateArray), one);
 }

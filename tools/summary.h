@@ -40,9 +40,10 @@ void summary_milliseconds(cJSON *document, const char *key, double seconds);
 void summary_call(cJSON *document, const clattn_context *context, const clattn_plan *plan, double prepare_seconds,
                   double first_seconds, double again_seconds);
 
-/* An output beside the stored one: of the same shape, or not, which is never alike. */
+/* An output beside another, the stored one: of the same shape, or not, which is never alike. */
 struct summary_difference {
     const char *name;
+    const char *whose; /* the other is: "stored", "reference"; also its list in the document */
     const struct tensor *got, *stored;
     int is_alike, same_shape;
     double largest, limit;
