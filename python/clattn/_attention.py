@@ -18,7 +18,8 @@ from ._sequences import NAMES, sequences_of
 def run(context: Context, query: View, key: View, value: View, fields: Sequence[Field], call: Any, options: Options,
         outputs: Sequence[Field]) -> Prepared:
     """One blocking call; what it had prepared computes others like it."""
-    every = [("query", query, _ROWS), ("key", key, _ROWS), ("value", value, _ROWS), *fields, *outputs]
+    values = [] if ("value_in_key", 1) in options else [("value", value, _ROWS)]
+    every = [("query", query, _ROWS), ("key", key, _ROWS), *values, *fields, *outputs]
     identity = tuple([(name, found[1:4]) for name, found, _ in every]), options
 
     def prepare() -> Prepared:
@@ -56,8 +57,8 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
               cu_query: Any = None, cu_key: Any = None, page_table: Any = None, page_starts: Any = None,
               row_low: Any = None, row_high: Any = None, key_type: Optional[str] = None,
               value_type: Optional[str] = None, key_scales: Any = None, value_scales: Any = None,
-              key_lists: Any = None, list_rows: Optional[int] = None, mask_first_key: int = 0,
-              score: Optional[str] = None, inputs: Optional[Dict[str, Any]] = None,
+              key_lists: Any = None, list_rows: Optional[int] = None, value_in_key: Optional[int] = None,
+              mask_first_key: int = 0, score: Optional[str] = None, inputs: Optional[Dict[str, Any]] = None,
               context: Optional[Context] = None, **others: Any) -> Any:
     """softmax(scale * query key^T + bias, masked) value, on the device of `context`.
 
@@ -111,6 +112,7 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
                         codes: u8, u4, nvfp4
     key_lists, list_rows   [batch, kv_heads, rows / list_rows, n] of int32: `list_rows` neighbouring rows (1 where None)
                         see the keys of these numbers, besides all masks; -1 ends a list, and no key stands twice in it
+    value_in_key        with value None: values are so many first columns of key, as in latent attention, and read once
     context             a clattn.Context, which has a device; the process's own where None
 
     A row that sees no key is 0, its lse -inf. Returns out, or (out, lse), (out, weights), (out, lse, weights). Raises
@@ -119,7 +121,7 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     said = (causal, alignment, window, always_visible_keys, scale, softcap, dropout, seed, return_lse, return_weights,
             strategy, allow_rounded_weights, allow_tf32, mask_first_key)
     more = dict(zip(NAMES, (cu_query, cu_key, page_table, page_starts, row_low, row_high, key_type, value_type,
-                            key_scales, value_scales, key_lists, list_rows)))
+                            key_scales, value_scales, key_lists, list_rows, value_in_key)))
     code = written(score, mask if isinstance(mask, str) else None, inputs)
     mask = None if isinstance(mask, str) else mask
     has_more = code is not None or any(x is not None for x in more.values())
@@ -145,7 +147,10 @@ def attention(query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any =
     refuse_gradients("attention", query=query, key=key, value=value, scale=scale, softcap=softcap, **learned)
     q = view(query, "query")
     axes = len(q.shape)
-    q, k, v = four_axes(q, "query"), four_axes(view(key, "key"), "key"), four_axes(view(value, "value"), "value")
+    if (value is None) != (value_in_key is not None):
+        raise InvalidArgument("value: must be an array, or None where value_in_key says how many columns of key it is")
+    q, k = four_axes(q, "query"), four_axes(view(key, "key"), "key")
+    v = k if value is None else four_axes(view(value, "value"), "value")
     of = sequences_of(q, k, v, key_lengths, more)
     q, k, v, heads = of.query, of.key, of.value, q.shape[1]
     more_fields, more_options = masked_fields((of.batch, heads, of.rows, of.keys), q.type, mask_first_key, dict(

@@ -117,7 +117,7 @@ def problem_of(query: View, key: View, value: View, features: int, kinds: Mappin
                       **fields)
     if key.type != query.type:
         problem.key_type = STORED[key.type]
-    if value.type != query.type:
+    if value.type != query.type and not problem.value_in_key:
         problem.value_type = STORED[value.type]
     problem.strided_columns = any(v.strides[3] != 1 and v.shape[3] > 1 for v in (query, key, value))
     return problem

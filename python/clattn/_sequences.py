@@ -10,8 +10,7 @@ from ._prepared import Field
 from ._problem import key_maximum, whole, wholes
 
 NAMES = ("cu_query", "cu_key", "page_table", "page_starts", "row_low", "row_high", "key_type", "value_type",
-         "key_scales",
-         "value_scales", "key_lists", "list_rows")
+         "key_scales", "value_scales", "key_lists", "list_rows", "value_in_key")
 _TABLE, _TABLES, _LINE = (0, 3), (0, 1, 3), (3,)
 
 
@@ -210,16 +209,31 @@ def _check_alone(said: Dict[str, Any]) -> None:
         raise InvalidArgument("cu_key: keys in pages are not packed; give key_lengths alone")
 
 
+def _value_of(key: View, value: View, said: Dict[str, Any], problem: Dict[str, int]) -> View:
+    """Values as what they are stored in; those that lie in keys are these, less the columns behind them."""
+    if said["value_in_key"] is None:
+        return as_codes(value, "value", said["value_type"])
+    for name in "value_type", "value_scales":
+        if said[name] is not None:
+            raise InvalidArgument(f"{name}: values that are columns of key have the key's; leave it None")
+    columns = whole(said["value_in_key"], "value_in_key", least=1)
+    if columns > key.shape[3]:
+        raise InvalidShape(f"value_in_key {columns}: must be at most the columns of key, {key.shape[3]}")
+    problem["value_in_key"] = 1
+    return key._replace(shape=key.shape[:3] + (columns,))
+
+
 def sequences_of(query: View, key: View, value: View, key_lengths: Any, said: Dict[str, Any]) -> Sequences:
     """The sequences of views of four axes; `said` has a value or None for each of NAMES."""
     if all(x is None for x in said.values()):
         check_shapes(query, key, value)
         return Sequences(query, key, value, query.shape[0], query.shape[2], key.shape[2], (), [])
     _check_alone(said)
-    key, value = as_codes(key, "key", said["key_type"]), as_codes(value, "value", said["value_type"])
+    problem = {"batch": query.shape[0], "query_len": query.shape[2]}
+    key = as_codes(key, "key", said["key_type"])
+    value = _value_of(key, value, said, problem)
     is_packed, is_paged = said["cu_query"] is not None, said["page_table"] is not None
     (_check_pairs if is_packed or is_paged else check_shapes)(query, key, value)
-    problem = {"batch": query.shape[0], "query_len": query.shape[2]}
     keys = key.shape[2]
     fields: List[Field] = []
     if is_packed:

@@ -197,6 +197,22 @@ class Sequences(Case):
                 query, caches[0][0], caches[1][0],
                 **{**said, "value_scales": clattn.Scales(said["value_scales"].scales, said["key_scales"].scales)}))
 
+    def test_values_in_keys(self):
+        key, _, table, pools = self.pages()
+        query, short = normal(2, 4, 1, 32, seed=5), np.nan_to_num(pools[0])
+        latent = lambda array, **more: clattn.attention(query, array, None, value_in_key=20, page_table=table,
+                                                        key_lengths=[11, 6], strategy="plain", **more)
+        right = clattn.attention(query, key, key[..., :20], key_lengths=[11, 6], strategy="plain")
+        self.assertTrue(np.array_equal(latent(pools[0]), right))
+        codes, scales = clattn.quantise_rows(short, "u8")
+        back = clattn.dequantise_rows(codes, "u8", scales)
+        self.close(latent(codes, key_type="u8", key_scales=scales), latent(back), 1e-5)
+        for text, more in (("value_in_key 33: must be at most the columns of key, 32", {"value_in_key": 33}),
+                           ("value_in_key 0: ", {"value_in_key": 0}), ("value: must be an array, or None", {}),
+                           ("value_type: values that are columns", {"value_in_key": 4, "value_type": "u8"})):
+            self.refused(text, lambda more=more: clattn.attention(query, key, None, **more), clattn.Error)
+        self.refused("value: must be an array, or None", lambda: clattn.attention(query, key, key, value_in_key=4))
+
     def test_row_ranges(self):
         query, key, value = self.three
         low, high = np.arange(10, dtype=np.int32) - 2, np.arange(10, dtype=np.int64) + 2
