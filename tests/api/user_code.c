@@ -155,13 +155,13 @@ START_TEST(test_what_functions_return)
         uint32_t functions;
         const char *source, *says;
     } texts[] = {
-        { CLATTN_CODE_SCORE, "int clattn_score(void);\n", "code.source:1:5: conflicting types for 'clattn_score'" },
         { CLATTN_CODE_SCORE, "INDEX clattn_score(NUMBER s, INDEX b, INDEX h, INDEX i, INDEX j, USER) { return j; }\n",
           "code.source:1:7: conflicting types" },
         { CLATTN_CODE_SCORE, "NUMBER clattn_score(INDEX s, INDEX b, INDEX h, INDEX i, INDEX j, USER) { return 1; }\n",
           "code.source:1:8: conflicting types" },
         { CLATTN_CODE_MASK, "NUMBER clattn_mask(INDEX b, INDEX h, INDEX i, INDEX j, USER) { return 0.5; }\n",
           "code.source:1:8: conflicting types for 'clattn_mask'" },
+        { CLATTN_CODE_SCORE, "int clattn_score(void);\n", "code.source:1:5: conflicting types for 'clattn_score'" },
     };
     for (size_t n = 0; n < sizeof(texts) / sizeof(texts[0]); ++n) {
         clattn_user_code code = score_of(texts[n].source);
