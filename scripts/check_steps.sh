@@ -43,8 +43,8 @@ suite() {
 # What the sanitizers look at: our programs, as the choice has them (tests/choice.txt), and every fifth fault, since
 # host code is the same for all and twice as slow there; but those that are about bits, numbers, times or what kernels
 # load, whose host code the others reach. What is resident is not judged there, nor what reaches kernels by chance, so
-# a few calls are enough of soak and random_calls. Oclgrind and odd devices have nothing to add there. --long: those
-# about numbers too, all calls of soak, and those of random_calls that the choice has.
+# a few calls are enough of soak and random_calls, and a fifth of overlap's. Oclgrind and odd devices have nothing to
+# add there. --long: those about numbers too, all calls of soak, and those of random_calls that the choice has.
 suite_sanitizers() ( # BUILD
     numbers=''
     if [ -z "${CLATTN_TEST_LONG:-}" ]; then
@@ -60,7 +60,7 @@ suite_sanitizers() ( # BUILD
     looked_at="tests/run_cases.sh $looked_at "'$(example_programs) tests/generate/hostile' # the longest first
     looked_at="$looked_at tests/fuzz/short tests/cli/run tests/cli/malformed tests/cli/edges tests/cli/manners"
     CLATTN_TEST_CHOICE=$(pwd)/tests/choice.txt
-    export CLATTN_TEST_CHOICE CLATTN_TEST_GRADIENT_COUNT=16 CLATTN_TEST_FAULTS=5
+    export CLATTN_TEST_CHOICE CLATTN_TEST_GRADIENT_COUNT=16 CLATTN_TEST_FAULTS=5 CLATTN_TEST_CALLS=6000
     suite "$1" check TESTS="$looked_at"
 )
 
