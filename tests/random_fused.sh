@@ -9,17 +9,16 @@ set -eu
 # shellcheck source=tests/counts.sh
 . "$srcdir/tests/counts.sh"
 export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
-quick=${OPENCL_LAYERS:-}
-case $quick in
-*/quick_layer.so) unset OPENCL_LAYERS ;;
-esac
-[ -z "${CLATTN_TEST_LONG:-}" ] || quick=
+export QUICK_LAYER_NONE=1 # but those for GPUs: tests/icd/quick_layer.c
+gpus=''
+[ -n "${CLATTN_TEST_LONG:-}" ] || gpus='-u QUICK_LAYER_NONE'
 wanted=${CLATTN_TEST_FUSED_COUNT:-96}
 calls() {
     must_pass "$@" --seed "${CLATTN_TEST_SEED:-1}" --same 12 --work 600000
 }
 random=$builddir/tests/random_calls
 calls "as planned" "$random" --strategy all,-plain,-staged,-gpus,-fused_amx --count "$wanted"
-calls "for GPUs" env OPENCL_LAYERS="$quick" "$random" --strategy fused_simt,split_simt --count "$wanted"
+# shellcheck disable=SC2086 # an option of env or nothing
+calls "for GPUs" env $gpus "$random" --strategy fused_simt,split_simt --count "$wanted"
 calls "slow units" env CLATTN_TEST_SLOW_UNITS=1 "$random" --strategy fused_simd --type bfloat16 --count $((wanted / 4))
 finish

@@ -17,11 +17,7 @@ export CLATTN_WISDOM_DIR= # what was tuned here is no concern of tests
 here=$(QUICK_LAYER_ALL=1 "$builddir/tests/emulated/probe" --here | paste -s -d ' ' -)
 quick=''
 case ${OPENCL_LAYERS:-} in
-*/quick_layer.so*)
-    quick=$OPENCL_LAYERS # the kernels are those that users get, where a strategy does not take it (compute)
-    OPENCL_LAYERS=$(echo "$quick" | tr : '\n' | grep -v '/quick_layer\.so$' | paste -s -d : -)
-    [ -n "$OPENCL_LAYERS" ] || unset OPENCL_LAYERS
-    ;;
+*/quick_layer.so*) quick=yes && export QUICK_LAYER_NONE=1 ;; # as users get them, where compute is not told otherwise
 esac
 cases=$srcdir/tests/cases
 # shellcheck disable=SC2046 # one word a strategy
@@ -40,7 +36,7 @@ passed=0 failed=0 skipped=0
 # layer takes, by that, where there is one.
 compute() {
     if [ -n "${2:-}" ] && [ -n "$quick" ]; then
-        set -- "$1" OPENCL_LAYERS="$quick" "$2=1"
+        set -- "$1" -u QUICK_LAYER_NONE "$2=1"
     else
         set -- "$1"
     fi

@@ -6,6 +6,7 @@
  *                      all tests
  *   QUICK_LAYER_SMALL  with either: calls are so small that those too are compiled quickly that never are else
  *   QUICK_LAYER_WELL   with either: FILE of cl/ whose programs are none of them
+ *   QUICK_LAYER_NONE   none: kernels are those that users get
  *
  * All programs get few built-in functions (few_builtins.h), which is faster and makes the same code, but with
  * CLATTN_TEST_LONG. One that names others, or is wrong, is built again with all.
@@ -122,7 +123,8 @@ static cl_int CL_API_CALL build_program(cl_program program, cl_uint count, const
     const char *behind = source ? few_builtins_behind(source) : NULL;
     file_of(behind ? behind : source ? source : "", name);
     const char *given = options ? options : "";
-    const char *quickly = is_one_of(name, always) || is_asked_for(name, given) ? " -cl-opt-disable" : "";
+    const int is_quick = !getenv("QUICK_LAYER_NONE") && (is_one_of(name, always) || is_asked_for(name, given));
+    const char *quickly = is_quick ? " -cl-opt-disable" : "";
     const size_t size = strlen(given) + strlen(quickly) + sizeof(FEW_BUILTINS_OPTIONS);
     char *changed = source ? malloc(size) : NULL;
     const int has_few = changed && behind && !notify && is_pocl_3(program);
