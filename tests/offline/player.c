@@ -141,15 +141,16 @@ cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kern
                                           const size_t *offset, const size_t *global, const size_t *local,
                                           cl_uint waits, const cl_event *wait, cl_event *done)
 {
-    size_t groups[3] = { 1, 1, 1 };
+    size_t groups[3] = { 1, 1, 1 }, items[3] = { 1, 1, 1 };
     (void)queue;
     (void)offset;
     (void)waits;
     (void)wait;
     for (cl_uint axis = 0; axis < dimensions; ++axis) {
+        items[axis] = local[axis];
         groups[axis] = global[axis] / local[axis];
     }
-    player_run(kernel, groups);
+    player_run(kernel, groups, items);
     return done_with(done);
 }
 

@@ -188,7 +188,7 @@ void player_set(cl_kernel kernel, cl_uint index, const void *value, size_t bytes
     memcpy(kernel->params + kernel->text->param_at[index], value, bytes);
 }
 
-void player_run(cl_kernel kernel, const size_t groups[3])
+void player_run(cl_kernel kernel, const size_t groups[3], const size_t items[3])
 {
-    ptx_run(kernel->text, kernel->params, groups, seed_of_run() * 7919u + ++launches);
+    ptx_run(kernel->text, kernel->params, groups, items, seed_of_run() * 7919u + ++launches);
 }

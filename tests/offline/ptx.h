@@ -48,12 +48,17 @@ struct ptx_text {
     struct ptx_symbol symbols[256];
     char (*names)[32];
     unsigned char *constants;
-    int items; /* of .reqntid */
     int param_at[64], param_bytes[64];
 };
 
-/* Special registers, by their numbers from 0 on. */
-enum { PTX_TID_X, PTX_CTAID_X, PTX_CTAID_Y, PTX_CTAID_Z, PTX_NTID_X, PTX_NCTAID_X, PTX_SPECIALS };
+/* Special registers, by their numbers from 0 on: x, y and z of each. */
+enum {
+    PTX_TID,
+    PTX_CTAID = PTX_TID + 3,
+    PTX_NTID = PTX_CTAID + 3,
+    PTX_NCTAID = PTX_NTID + 3,
+    PTX_SPECIALS = PTX_NCTAID + 3
+};
 
 /* Addresses of the spaces that are not the host's memory. */
 #define PTX_LOCAL_AT ((uint64_t)1 << 60)
@@ -62,9 +67,10 @@ enum { PTX_TID_X, PTX_CTAID_X, PTX_CTAID_Y, PTX_CTAID_Z, PTX_NTID_X, PTX_NCTAID_
 struct ptx_text *ptx_read(const char *text, const char *entry);
 void ptx_free(struct ptx_text *text);
 
-/* Runs the groups of a grid one after the other. `params`: the bytes of the kernel's arguments, where the text has
- * them (param_at). */
-void ptx_run(const struct ptx_text *text, const unsigned char *params, const size_t groups[3], unsigned seed);
+/* Runs the groups of a grid, of so many items each, one after the other. `params`: the bytes of the kernel's
+ * arguments, where the text has them (param_at). */
+void ptx_run(const struct ptx_text *text, const unsigned char *params, const size_t groups[3], const size_t items[3],
+             unsigned seed);
 
 /* Whether the host has such memory for kernels; the player's answer. */
 int ptx_memory_is_there(uint64_t at, size_t bytes);

@@ -57,12 +57,19 @@ static uint64_t bits_of(float x)
     return word;
 }
 
+static float wide(uint64_t x, int type)
+{
+    return BITS(type) == 32      ? float_of(x)
+           : KIND(type) == FLOAT ? (float)half_to_double((uint16_t)x)
+                                 : float_of(x << 16);
+}
+
 static int compare(const struct ptx_instruction *i, int type, uint64_t a, uint64_t b)
 {
     const char *how = i->words[1];
     int less, equal, is_nan = 0;
-    if (KIND(type) == FLOAT) {
-        const float x = float_of(a), y = float_of(b);
+    if (KIND(type) >= FLOAT) {
+        const float x = wide(a, type), y = wide(b, type);
         is_nan = isnan(x) || isnan(y);
         less = x < y;
         equal = x == y;
@@ -76,7 +83,7 @@ static int compare(const struct ptx_instruction *i, int type, uint64_t a, uint64
     if (strcmp(how, "nan") == 0 || strcmp(how, "num") == 0) {
         return (how[1] == 'a') == is_nan;
     }
-    const int unordered = KIND(type) == FLOAT && how[strlen(how) - 1] == 'u';
+    const int unordered = KIND(type) >= FLOAT && how[strlen(how) - 1] == 'u';
     if (is_nan) {
         return unordered; /* "ne" of a NaN is false, "neu" true */
     }
@@ -182,18 +189,12 @@ static uint64_t integer_result(const struct ptx_instruction *i, uint64_t a, uint
         b = (b & 0xffffffffu) >= (unsigned)bits ? (unsigned)bits - 1 + !is_signed : (b & 0x7f);
         return is_signed ? (uint64_t)(sa >> b) : b >= 64 ? 0 : ua >> b;
     case OP_BFE:
-        return ua >> (b & 0xff) & ptx_mask((int)(c & 0xff));
+        b = ua >> (b & 0xff) & ptx_mask((int)(c & 0xff));
+        return is_signed && c & 0xff ? (uint64_t)ptx_signed(b, (int)(c & 0xff)) : b;
     default:
         ptx_fail(i, "of integers");
         return 0;
     }
-}
-
-static float wide(uint64_t x, int type)
-{
-    return BITS(type) == 32      ? float_of(x)
-           : KIND(type) == FLOAT ? (float)half_to_double((uint16_t)x)
-                                 : float_of(x << 16);
 }
 
 static uint64_t narrow(float x, int is_bfloat)

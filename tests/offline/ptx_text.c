@@ -313,7 +313,8 @@ static void resolve(struct reader *r)
 
 struct ptx_text *ptx_read(const char *text, const char *entry)
 {
-    static const char *const special[] = { "%tid.x", "%ctaid.x", "%ctaid.y", "%ctaid.z", "%ntid.x", "%nctaid.x" };
+    static const char *const special[] = { "%tid.x",  "%tid.y",  "%tid.z",  "%ctaid.x",  "%ctaid.y",  "%ctaid.z",
+                                           "%ntid.x", "%ntid.y", "%ntid.z", "%nctaid.x", "%nctaid.y", "%nctaid.z" };
     struct reader *r = calloc(1, sizeof(*r));
     struct ptx_text *t = r->t = calloc(1, sizeof(*t));
     int in_params = 0, in_body = 0;
@@ -335,8 +336,6 @@ struct ptx_text *ptx_read(const char *text, const char *entry)
             in_params = 1;
         } else if (in_params && strstr(line, ".param")) {
             read_param(r, line + strspn(line, " \t"));
-        } else if (in_params && strncmp(line, ".reqntid", 8) == 0) {
-            t->items = atoi(line + 8);
         } else if (in_params && line[0] == '{') {
             in_params = 0;
             in_body = 1;
