@@ -161,6 +161,7 @@ KERNEL_FILES = \
 	cl/vector/lanes.clh \
 	cl/vector/runs.clh \
 	cl/wgmma/fused_wgmma.cl \
+	cl/wgmma/products.clh \
 	cl/wgmma/ring.clh \
 	cl/wgmma/unit.clh \
 	cl/wgmma/unit_portable.clh \

@@ -25,8 +25,8 @@ calls "gradients with texts" "$builddir/tests/gradients/random_gradients" --stra
     calls "gradients with texts, fused_simt" "$builddir/tests/gradients/random_gradients" --strategy fused_simt \
         --type float32 --work 40000
 [ -z "${CLATTN_TEST_LONG:-}" ] ||
-    calls "gradients with texts, fused_mma" "$builddir/tests/gradients/random_gradients" --strategy fused_mma \
-        --type float16,bfloat16 --work 40000
+    calls "gradients with texts, matrix units" "$builddir/tests/gradients/random_gradients" \
+        --strategy fused_mma,fused_wgmma --type float16,bfloat16 --work 40000
 random=2 # of 500 texts
 [ -z "${CLATTN_TEST_LONG:-}" ] || random=500
 # shellcheck disable=SC2317 # called by must_pass

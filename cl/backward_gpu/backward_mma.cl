@@ -205,12 +205,19 @@ INLINE void keep_pairs(const uint kept[BIT_WORDS], float weight[KEY_BLOCKS][N_BL
     }
 }
 
+#if !OWNS_KEYS
+#define KERNEL_NAME mma_gradients_of_rows
+#elif SUMS == OWNER_WANTS_DVALUE
+#define KERNEL_NAME mma_gradients_of_values
+#else
+#define KERNEL_NAME mma_gradients_of_keys
+#endif
 __kernel __attribute__((reqd_work_group_size(WORK_ITEMS, 1, 1))) SUB_GROUP void
-mma_gradients(OWNER_ARGUMENTS)
+KERNEL_NAME(OWNER_ARGUMENTS)
 {
     BACKWARD_INPUTS(p, in);
     OWN_OUTPUT(p);
-    __local element tiles[LOCAL_SIZE] __attribute__((aligned(16)));
+    LOCAL_TILES(tiles, LOCAL_SIZE);
     __local float parked[PARKED_FLOATS];
     __local int not_finite;
 #if OWNS_KEYS
@@ -292,7 +299,7 @@ mma_gradients(OWNER_ARGUMENTS)
         stand.from = next.at;
 #endif
         const int all_see = all_pairs_see(p, at);
-        copies_wait();
+        walked_wait();
         barrier(CLK_LOCAL_MEM_FENCE);
         step(p, at, &next);
         more = find_next(p, &in, at, &next);

@@ -12,6 +12,8 @@
  *
  * Emulated (EMULATED=1) all work-items pass the same barriers: branches around products depend on the group alone. */
 #define TILES_SWIZZLED 1
+/* Addresses of all copies would take registers of the products, which then wait for each other. */
+#define UNROLL_SWIZZLED _Pragma("unroll 1")
 #define STAGED_ROWS 64 /* queries, and outputs, pass through local memory in turns */
 #ifndef TILE_ROWS
 #define TILE_ROWS 64

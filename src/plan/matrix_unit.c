@@ -30,19 +30,17 @@ static const struct matrix_unit units[] = {
       "fused_mma mfma gradients" },
 };
 
-/* NVIDIA's warpgroups: fused_wgmma alone has tiles for them. */
-static const struct matrix_unit warpgroups = { CLATTN_MATRIX_NVIDIA_80,
-                                               RUNG_NVIDIA_90_F16,
-                                               RUNG_NVIDIA_90_BF16,
-                                               RUNG_COUNT,
-                                               "fused_wgmma",
-                                               "fused_wgmma wide",
-                                               1,
-                                               NULL };
+/* NVIDIA's warpgroups. */
+static const struct matrix_unit warpgroups = {
+    CLATTN_MATRIX_NVIDIA_80, RUNG_NVIDIA_90_F16, RUNG_NVIDIA_90_BF16, RUNG_COUNT, "fused_wgmma", "fused_wgmma wide", 1,
+    "fused_wgmma gradients"
+};
 
 /* For tests, and only when the strategy was asked for by its name. */
-static const struct matrix_unit emulated_warpgroups = { CLATTN_MATRIX_NVIDIA_80, RUNG_COUNT, RUNG_COUNT, RUNG_COUNT,
-                                                        "fused_wgmma emulated",  NULL,       1,          NULL };
+static const struct matrix_unit emulated_warpgroups = {
+    CLATTN_MATRIX_NVIDIA_80, RUNG_COUNT, RUNG_COUNT, RUNG_COUNT,
+    "fused_wgmma emulated",  NULL,       1,          "fused_wgmma emulated gradients"
+};
 static const struct matrix_unit emulated = { CLATTN_MATRIX_NVIDIA_80,
                                              RUNG_COUNT,
                                              RUNG_COUNT,
@@ -59,6 +57,11 @@ static const struct matrix_unit emulated_tf32 = {
 int matrix_unit_is_emulated(const struct matrix_unit *unit)
 {
     return unit == &emulated || unit == &emulated_tf32 || unit == &emulated_warpgroups;
+}
+
+int matrix_unit_is_warpgroup(const struct matrix_unit *unit)
+{
+    return unit == &warpgroups || unit == &emulated_warpgroups;
 }
 
 static enum rung_id rung_of(const struct matrix_unit *unit, clattn_type type)

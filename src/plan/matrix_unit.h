@@ -34,6 +34,7 @@ const struct matrix_unit *matrix_unit_find(struct ask *ask);
 const struct matrix_unit *warpgroup_unit_find(struct ask *ask);
 
 int matrix_unit_is_emulated(const struct matrix_unit *unit);
+int matrix_unit_is_warpgroup(const struct matrix_unit *unit);
 
 /* A line for clattn explain. */
 void matrix_unit_describe(const struct matrix_unit *unit, clattn_type type, struct text *explain);

@@ -33,6 +33,7 @@ static const struct rate {
     [RATE_GRADIENTS_SIMT] = { 0.05, 6e7, 0, 0 },
     [RATE_GRADIENTS_SIMT_OFF_GPU] = { 0.05, 5e4, 0, 0 },
     [RATE_GRADIENTS_MMA] = { 0.05, 2e8, 0, 0 },
+    [RATE_GRADIENTS_WGMMA] = { 0.05, 4e8, 0, 0 }, /* not measured */
     [RATE_GRADIENTS_MMA_EMULATED] = { 0.05, 1e4, 0, 0 },
 };
 

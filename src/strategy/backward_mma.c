@@ -1,11 +1,10 @@
 /* The gradients of queries, keys and values by cl/backward_gpu/backward_mma.cl, on a GPU's matrix unit, for 16-bit
  * types. Tiles where numbers are not finite are done by cl/backward_gpu/backward_simt.cl, what else is asked for by the
  * kernels of plain. */
+#include "strategy/backward_mma.h"
 #include "base/checked_math.h"
 #include "cl/backward/backward_plain_layout.h"
 #include "cl/mma/mma_layout.h"
-#include "plan/matrix_unit.h"
-#include "strategy/backward_owners.h"
 #include "strategy/strategies.h"
 
 #define NAME "fused_mma"
@@ -13,18 +12,6 @@
 /* Two sums of so many columns, and what is owned, are as much as registers hold; deeper ones have a kernel for each
  * sum, that of keys and that of values. */
 #define COLUMNS_OF_BOTH 64
-
-#define KERNELS 3 /* of rows; of keys and values, or of keys; of values */
-
-struct mma_state {
-    struct backward_plain plain;
-    struct backward_simt simt;
-    const struct matrix_unit *unit;
-    struct row_tile tile;
-    struct kernel *kernels[KERNELS];
-    int64_t redo_at[OWNERS], redo_blocks[OWNERS]; /* in the workspace, in floats; of a plane */
-    double launch_work_most;
-};
 
 static int has_both_sums(const struct row_tile *tile)
 {
@@ -41,8 +28,10 @@ static struct row_tile tile_of(const struct matrix_unit *unit, const struct tile
     const int keys = MMA_TILE(tile->keys, columns, padding);
     /* Twice the two tensors that are walked over, in the larger layout; sums in float32 on their way out. */
     const int walked = 2 * (keys + MMA_LARGER(keys, MMA_TILE(columns, tile->keys, padding)));
+    const int swizzled = 4 * WGMMA_PLACE(tile->keys, columns, columns);
+    const int tiles = matrix_unit_is_warpgroup(unit) ? swizzled : walked;
     const int sums = 2 * tile->rows * (columns + 4);
-    const int elements = MMA_LARGER(MMA_LARGER(walked, owned), sums);
+    const int elements = MMA_LARGER(MMA_LARGER(tiles, owned), sums);
     struct row_tile of = { .tile = *tile, .depth = columns, .columns = columns };
     of.local_bytes = (size_t)(2 * elements) + (size_t)(16 * tile->keys) + 64;
     if (problem->flags & CLATTN_FLAGS_FINISHING || MMA_PARKS(problem->flags)) {
@@ -58,7 +47,7 @@ static const struct row_tile *find(struct ask *ask, void *of, int *rank)
 {
     const struct problem *problem = attention_problem(ask->problem);
     const int64_t head_dim = problem->p.head_dim > problem->p.head_dim_v ? problem->p.head_dim : problem->p.head_dim_v;
-    struct mma_state *state = of;
+    struct backward_mma *state = of;
     const char *tiles = state->unit ? state->unit->gradient_tiles : NULL;
     const struct tile *tile;
     for (; tiles && (tile = tuning_find(tiles, DEVICE_GPU, head_dim, *rank)) != NULL; ++*rank) {
@@ -92,7 +81,7 @@ static int keeps_float32(struct ask *ask)
 static int has_tiles(struct ask *ask, const struct matrix_unit *unit)
 {
     const clattn_problem *p = &attention_problem(ask->problem)->p;
-    struct mma_state state = { .unit = unit };
+    struct backward_mma state = { .unit = unit };
     int rank = 0;
     if (!unit->gradient_tiles) {
         return ask_declines(ask, "this matrix unit multiplies no gradients yet");
@@ -109,7 +98,7 @@ static int has_tiles(struct ask *ask, const struct matrix_unit *unit)
     return find(ask, &state, &rank) || row_tile_none_fits(ask);
 }
 
-static int applicable(struct ask *ask)
+int backward_mma_applicable(struct ask *ask, matrix_unit_finder *find_unit)
 {
     const struct problem *problem = attention_problem(ask->problem);
     const struct matrix_unit *unit;
@@ -119,20 +108,20 @@ static int applicable(struct ask *ask)
     if (problem_mixes_types(problem)) {
         return ask_declines(ask, "takes queries, keys, values and outputs of one type");
     }
-    return keeps_float32(ask) && backward_owners_wanted(ask) && (unit = matrix_unit_find(ask)) != NULL &&
+    return keeps_float32(ask) && backward_owners_wanted(ask) && (unit = find_unit(ask)) != NULL &&
            has_tiles(ask, unit) && backward_simt_fits(ask) && backward_is_served(ask);
 }
 
 /* Products that pairs are made of, and those that add them up in two parts. */
 static double pair_work(const struct row_tile *tile, int of_kernel)
 {
-    static const double products[KERNELS] = { 3, 3, 2 };
+    static const double products[BACKWARD_MMA_KERNELS] = { 3, 3, 2 };
     return (of_kernel == 1 && has_both_sums(tile) ? 4 : products[of_kernel]) * tile->columns;
 }
 
-static struct work work(struct ask *ask)
+struct work backward_mma_work(struct ask *ask, matrix_unit_finder *find_unit, enum rate_id rate)
 {
-    struct mma_state state = { .unit = matrix_unit_find(ask) };
+    struct backward_mma state = { .unit = find_unit(ask) };
     int rank = 0;
     const struct row_tile *tile = find(ask, &state, &rank);
     if (!tile) {
@@ -140,15 +129,16 @@ static struct work work(struct ask *ask)
     }
     const double pairs = backward_owner_pairs(&attention_problem(ask->problem)->p, tile->tile.rows, tile->tile.rows);
     const double of_pair = pair_work(tile, 0) + pair_work(tile, 1) + (has_both_sums(tile) ? 0 : pair_work(tile, 2));
-    return (struct work){ .rate = matrix_unit_is_emulated(state.unit) ? RATE_GRADIENTS_MMA_EMULATED
-                                                                      : RATE_GRADIENTS_MMA,
+    return (struct work){ .rate = matrix_unit_is_emulated(state.unit) ? RATE_GRADIENTS_MMA_EMULATED : rate,
                           .multiply_adds = pairs * of_pair };
 }
 
 /* ---- plan -------------------------------------------------------------------------------------- */
 
-static clattn_status build_kernel(struct ask *ask, struct mma_state *state, int n, size_t *limit)
+static clattn_status build_kernel(struct ask *ask, struct backward_mma *state, int n, size_t *limit)
 {
+    static const char *const names[BACKWARD_MMA_KERNELS] = { "mma_gradients_of_rows", "mma_gradients_of_keys",
+                                                             "mma_gradients_of_values" };
     const struct backward_problem *b = backward_problem(ask->problem);
     const struct problem *problem = &b->attention;
     const struct tile *tile = &state->tile.tile;
@@ -158,10 +148,12 @@ static clattn_status build_kernel(struct ask *ask, struct mma_state *state, int 
     struct text options = TEXT_INIT;
     matrix_unit_append_options(state->unit, &options);
     text_append(&options,
-                " -D TYPE=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d -D TILE_ROWS=%d -D TILE_KEYS=%d -D WORK_ITEMS=%d "
-                "-D DEPTH=%d -D COLUMNS=%d -D OWNS_KEYS=%d -D SUMS=%d -D OWN_TYPE=%d -D DVALUE_TYPE=%d -D RUNS=%d",
-                (int)problem->p.type, problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES, problem->p.strided_columns != 0,
-                tile->rows, tile->keys, tile->work_items, state->tile.depth, state->tile.columns, n > 0, sums,
+                " -D WARPGROUPS_MULTIPLY=%d -D TYPE=%d -D FEATURES=0x%xu -D STRIDED_COLUMNS=%d -D TILE_ROWS=%d "
+                "-D TILE_KEYS=%d -D WORK_ITEMS=%d -D DEPTH=%d -D COLUMNS=%d -D OWNS_KEYS=%d -D SUMS=%d -D OWN_TYPE=%d "
+                "-D DVALUE_TYPE=%d -D RUNS=%d",
+                matrix_unit_is_warpgroup(state->unit), (int)problem->p.type,
+                problem->flags & ~ROW_BLOCK_RUN_TIME_FEATURES, problem->p.strided_columns != 0, tile->rows, tile->keys,
+                tile->work_items, state->tile.depth, state->tile.columns, n > 0, sums,
                 (int)(n > 0 ? b->dkey_type : b->dquery_type), (int)b->dvalue_type,
                 backward_owner_has_runs(&problem->p, n > 0 ? OWNED_KEYS : OWNED_ROWS));
     if (problem->p.allow_rounded_weights) {
@@ -172,15 +164,15 @@ static clattn_status build_kernel(struct ask *ask, struct mma_state *state, int 
     }
     append_block_mask_options(problem, &options);
     const clattn_status status =
-        ask_kernel(ask, "backward_gpu/backward_mma.cl", &options, "mma_gradients", &state->kernels[n], limit);
+        ask_kernel(ask, "backward_gpu/backward_mma.cl", &options, names[n], &state->kernels[n], limit);
     text_free(&options);
     return status;
 }
 
 static clattn_status build(struct ask *ask, void *of, size_t *limit)
 {
-    struct mma_state *state = of;
-    const int kernels = has_both_sums(&state->tile) ? 2 : KERNELS;
+    struct backward_mma *state = of;
+    const int kernels = has_both_sums(&state->tile) ? 2 : BACKWARD_MMA_KERNELS;
     clattn_status status = CLATTN_OK;
     for (int n = 0; n < kernels && status == CLATTN_OK; ++n) {
         status = build_kernel(ask, state, n, limit);
@@ -189,7 +181,7 @@ static clattn_status build(struct ask *ask, void *of, size_t *limit)
 }
 
 /* Two numbers for each block of rows, and each of keys, behind what the others have in the workspace. */
-static void measure_redo(struct clattn_plan *plan, struct mma_state *state)
+static void measure_redo(struct clattn_plan *plan, struct backward_mma *state)
 {
     const clattn_problem *p = &backward_problem(plan->problem)->attention.p;
     const int64_t planes[OWNERS] = { p->batch * p->query_heads, p->batch * p->kv_heads };
@@ -201,7 +193,7 @@ static void measure_redo(struct clattn_plan *plan, struct mma_state *state)
     }
 }
 
-static void describe(const struct mma_state *state, const struct problem *problem, struct text *explain)
+static void describe(const struct backward_mma *state, const struct problem *problem, struct text *explain)
 {
     const struct row_tile *tile = &state->tile;
     matrix_unit_describe(state->unit, problem->p.type, explain);
@@ -212,12 +204,13 @@ static void describe(const struct mma_state *state, const struct problem *proble
                 has_both_sums(tile) ? "at once" : "one after the other");
 }
 
-static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
+clattn_status backward_mma_plan(struct ask *ask, struct clattn_plan *plan, matrix_unit_finder *find_unit,
+                                const char *name)
 {
     const struct problem *problem = attention_problem(plan->problem);
-    struct mma_state *state = plan->state;
+    struct backward_mma *state = plan->state;
     plan->weight_rounding = matrix_weight_rounding(&problem->p);
-    state->unit = matrix_unit_find(ask);
+    state->unit = find_unit(ask);
     state->launch_work_most = MATRIX_LAUNCH_WORK_PER_UNIT * (double)ask->context->device.compute_units;
     clattn_status status = backward_plain_measure(plan, BACKWARD_BLOCK);
     if (status == CLATTN_OK) {
@@ -228,7 +221,7 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
         status = backward_simt_build(ask, &state->simt);
     }
     if (status == CLATTN_OK) {
-        status = row_tile_build(ask, NAME, find, build, state);
+        status = row_tile_build(ask, name, find, build, state);
     }
     if (status == CLATTN_OK) {
         describe(state, problem, ask->explain);
@@ -238,7 +231,7 @@ static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
 
 /* ---- launches ---------------------------------------------------------------------------------- */
 
-static clattn_status run_kernel(const struct backward_run *r, const struct mma_state *state, int n, enum owned owned,
+static clattn_status run_kernel(const struct backward_run *r, const struct backward_mma *state, int n, enum owned owned,
                                 const clattn_owner_part *part)
 {
     const struct tile *tile = &state->tile.tile;
@@ -252,7 +245,7 @@ static clattn_status run_kernel(const struct backward_run *r, const struct mma_s
 static clattn_status run_owner(const struct backward_run *r, const void *of, enum owned owned,
                                const clattn_owner_part *part)
 {
-    const struct mma_state *state = of;
+    const struct backward_mma *state = of;
     const int of_keys = owned == OWNED_KEYS, both = has_both_sums(&state->tile);
     clattn_status status = CLATTN_OK;
     if (!of_keys || both || part->wants & OWNER_WANTS_FIRST) {
@@ -264,9 +257,9 @@ static clattn_status run_owner(const struct backward_run *r, const void *of, enu
     return status == CLATTN_OK ? backward_simt_run(r, &state->simt, owned, part) : status;
 }
 
-static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
+clattn_status backward_mma_enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
-    const struct mma_state *state = plan->state;
+    const struct backward_mma *state = plan->state;
     clattn_owner_part parts[OWNERS] = { { 0 }, { 0 } };
     for (int owned = 0; owned < OWNERS; ++owned) {
         parts[owned].redo_at = state->redo_at[owned];
@@ -277,6 +270,23 @@ static clattn_status enqueue(const struct clattn_plan *plan, const struct operan
     return backward_owners_enqueue(plan, operands, chain, &state->plain, &state->simt, state, run_owner, parts);
 }
 
+/* ---- on units of a sub-group's ----------------------------------------------------------------- */
+
+static int applicable(struct ask *ask)
+{
+    return backward_mma_applicable(ask, matrix_unit_find);
+}
+
+static struct work work(struct ask *ask)
+{
+    return backward_mma_work(ask, matrix_unit_find, RATE_GRADIENTS_MMA);
+}
+
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
+{
+    return backward_mma_plan(ask, plan, matrix_unit_find, NAME);
+}
+
 const struct strategy strategy_backward_mma = {
     .operation = &operation_backward,
     .name = NAME,
@@ -284,10 +294,10 @@ const struct strategy strategy_backward_mma = {
     .knows = CLATTN_FLAGS_OF_ALL,
     .takes = BACKWARD_TAKES,
     .types = STRATEGY_16_BITS,
-    .sum_roundings = 144, /* 2 (64 + 4) */
+    .sum_roundings = BACKWARD_MMA_SUM_ROUNDINGS,
     .applicable = applicable,
     .work = work,
-    .state_bytes = sizeof(struct mma_state),
+    .state_bytes = sizeof(struct backward_mma),
     .plan = plan,
-    .enqueue = enqueue,
+    .enqueue = backward_mma_enqueue,
 };

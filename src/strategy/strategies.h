@@ -23,6 +23,7 @@
     S(backward_simd)                                                                                                   \
     S(backward_simt)                                                                                                   \
     S(backward_mma)                                                                                                    \
+    S(backward_wgmma)                                                                                                  \
     S(key_sums_plain)                                                                                                  \
     S(key_sums_simd)                                                                                                   \
     S(key_sums_simt)

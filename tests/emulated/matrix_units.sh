@@ -54,6 +54,11 @@ done
 kernels=$srcdir/cl
 must_pass "warpgroups" "$builddir/tests/random_calls" --strategy fused_wgmma --type float16,bfloat16 \
     --seed "${CLATTN_TEST_SEED:-1}" --count "${CLATTN_TEST_UNIT_COUNT:-24}" --same 6 --work 60000
+# The problems are those of the units above, and so are the kernels around.
+must_pass "gradients by warpgroups" "$builddir/tests/gradients/random_gradients" --strategy fused_wgmma \
+    --type float16,bfloat16 --seed "${CLATTN_TEST_SEED:-1}" --count "$gradients" --work 60000
+[ -z "${CLATTN_TEST_LONG:-}" ] ||
+    must_pass "exact gradients by warpgroups" "$builddir/tests/gradients/exact_gradients" --strategy fused_wgmma
 must_pass "exact gradients" "$builddir/tests/gradients/exact_gradients" --strategy fused_mma
 must_pass "gradients at the ends of ranges" "$builddir/tests/gradients/ends" --strategy fused_mma
 must_pass "sharp gradients" "$builddir/tests/gradients/sharp_gradients" --strategy fused_mma

@@ -30,7 +30,8 @@ static const struct kind few_kind = { "few", 2, 4, 2, 70, 140, 20, 12, 0, 0 };
 
 static int has_few(const char *strategy)
 {
-    const int is_of_gpus = strcmp(strategy, "fused_mma") == 0 || strcmp(strategy, "fused_simt") == 0;
+    const int is_of_gpus = strcmp(strategy, "fused_mma") == 0 || strcmp(strategy, "fused_wgmma") == 0 ||
+                           strcmp(strategy, "fused_simt") == 0;
     return is_of_gpus && !getenv("CLATTN_TEST_LONG");
 }
 

@@ -68,7 +68,8 @@ static void check_one_key_of_bias(const char *strategy)
 
 static int is_of_gpus(const char *strategy)
 {
-    return strcmp(strategy, "fused_simt") == 0 || strcmp(strategy, "fused_mma") == 0;
+    return strcmp(strategy, "fused_simt") == 0 || strcmp(strategy, "fused_mma") == 0 ||
+           strcmp(strategy, "fused_wgmma") == 0;
 }
 
 /* The gradients beside the three: all of them, or one alone. GPUs' strategies make them only beside one of those. */

@@ -282,8 +282,9 @@ int kind_main(int argc, char **argv, int in_bfloat16_too, void (*check)(const ch
         return 1;
     }
     for (size_t s = 0; (strategy = strategy_of_operation(&operation_backward, s)); ++s) {
-        /* fused_mma is emulated here: tests/emulated/matrix_units.sh asks for it. */
-        if (argc > 2 ? strcmp(argv[2], strategy) != 0 : strcmp(strategy, "fused_mma") == 0) {
+        /* Matrix units of GPUs are emulated here: tests/emulated/matrix_units.sh asks for them. */
+        const int is_emulated = strcmp(strategy, "fused_mma") == 0 || strcmp(strategy, "fused_wgmma") == 0;
+        if (argc > 2 ? strcmp(argv[2], strategy) != 0 : is_emulated) {
             continue;
         }
         if (takes(strategy, CLATTN_FLOAT32) || (in_bfloat16_too && takes(strategy, CLATTN_BFLOAT16))) {

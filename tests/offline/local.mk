@@ -23,8 +23,8 @@ EXTRA_DIST += \
 	tests/offline/to_assembly \
 	tests/offline/ways.py
 
-# Random calls on a device that plays the PTX of its programs.
-tests_offline_played_SOURCES = \
+# Random calls, and gradients, on a device that plays the PTX of its programs.
+player = \
 	tests/offline/null_devices.c \
 	tests/offline/null_driver.c \
 	tests/offline/null_driver.h \
@@ -37,14 +37,16 @@ tests_offline_played_SOURCES = \
 	tests/offline/ptx_lane.h \
 	tests/offline/ptx_text.c \
 	tests/offline/ptx_unit.c \
-	tests/offline/ptx_warp.c \
-	tests/random_calls.c
+	tests/offline/ptx_warp.c
+tests_offline_played_SOURCES = $(player) tests/random_calls.c
+tests_offline_played_gradients_SOURCES = $(player) tests/gradients/random_gradients.c
 if TESTS_ENABLED
-check_PROGRAMS += tests/offline/played
+check_PROGRAMS += tests/offline/played tests/offline/played_gradients
 endif
 
 # What the compilers of GPU vendors make of the kernels, and the hot loops on CPUs; gets the compilers that are missing.
-check-offline: tests/offline/build tests/offline/played tests/offline/programs tests/offline/rewrite
+check-offline: tests/offline/build tests/offline/played tests/offline/played_gradients tests/offline/programs \
+	tests/offline/rewrite
 	srcdir='$(abs_srcdir)' builddir='$(abs_builddir)' '$(srcdir)/tests/offline/run'
 	builddir='$(abs_builddir)' '$(srcdir)/tests/offline/run-cpus'
 	builddir='$(abs_builddir)' '$(srcdir)/tests/offline/play'

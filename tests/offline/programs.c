@@ -205,8 +205,8 @@ static clattn_problem attention_of(clattn_type type, int64_t head_dim)
     return problem;
 }
 
-/* By the best strategy: fused_simd on CPUs, elsewhere fused_simt, or fused_mma in 16 bits; and by that where the device
- * has a matrix unit, for of some the planner takes it with the self-check alone. */
+/* By the best strategy: fused_simd on CPUs, elsewhere fused_simt, or fused_mma in 16 bits; and by that, and by
+ * fused_wgmma, where the device has a matrix unit, for of some the planner takes it with the self-check alone. */
 static void plan_gradients(clattn_context *context, const char *name, clattn_type type, int64_t head_dim)
 {
     const clattn_problem forward = attention_of(type, head_dim);
@@ -219,6 +219,10 @@ static void plan_gradients(clattn_context *context, const char *name, clattn_typ
     const struct matrix_unit *unit = matrix_unit_find(&ask);
     if (unit && unit->gradient_tiles) {
         plan_backward(context, &forward, "fused_mma");
+    }
+    if (warpgroup_unit_find(&ask)) {
+        begin(head_dim == 64 ? "warpgroups-d64" : "warpgroups-d128", type, "spills");
+        plan_backward(context, &forward, "fused_wgmma");
     }
 }
 
