@@ -1,8 +1,9 @@
 /* usage: random_key_sums [--seed N] [--count N] [--index N] [--strategy S,S...] [--type T,T...] [--device D]
  *
  * Sums of weights and largest logits against the reference by the error bound of docs/numbers.md, over random problems
- * and layouts, every other call of last rows, every third of codes. Prints the largest C that was needed; a failure
- * prints the command that repeats it. CLATTN_TEST_SEED and CLATTN_TEST_KEY_SUMS_COUNT stand in for the options. */
+ * and layouts, every other call of last rows, every third of codes, every sixth with a NaN. Prints the largest C that
+ * was needed; a failure prints the command that repeats it. CLATTN_TEST_SEED and CLATTN_TEST_KEY_SUMS_COUNT stand in
+ * for the options. */
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
@@ -111,6 +112,19 @@ static clattn_status find_lse(struct sums_call *call)
     return status;
 }
 
+/* A NaN in a query, whose pairs that are allowed make it of sums and of the largest logit. */
+static void add_nan(struct test_call *test, uint64_t index)
+{
+    struct test_array *query = &test->arrays[TENSOR_QUERY];
+    int64_t at = query->count > 0 ? (int64_t)(index * 7919 % (uint64_t)query->count) : 0;
+    while (at < query->count && !query->reached[at]) {
+        ++at;
+    }
+    if (at < query->count) {
+        type_store(test->problem.type, query->data, at, (double)NAN);
+    }
+}
+
 static clattn_status expect(struct sums_call *call)
 {
     struct key_sums_problem problem;
@@ -141,6 +155,9 @@ static clattn_status create(struct run *run, uint64_t index, struct sums_call *c
     const clattn_host_key_sums none = CLATTN_HOST_KEY_SUMS_INIT;
     memset(call, 0, sizeof(*call));
     clattn_status status = random_call_create(&call->test, run->seed, index, &what, &call->family);
+    if (status == CLATTN_OK && index % 6 == 5) {
+        add_nan(&call->test, index);
+    }
     if (status == CLATTN_OK) {
         status = find_lse(call);
     }
