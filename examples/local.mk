@@ -83,6 +83,7 @@ nobase_dist_doc_DATA += \
 	examples/generate/fetch_model.sh \
 	$(generate_sources) \
 	examples/gradients.c \
+	examples/group.c \
 	examples/key_sums.c \
 	examples/layer.c \
 	examples/masks.c \
