@@ -29,6 +29,14 @@ static int has_word(const char *text, const char *word)
     return 0;
 }
 
+/* Whether a text names a function as it is, or as what stands before its number: JOIN(vload, VEC). */
+static int names(const char *text, const char *function)
+{
+    char stem[64];
+    snprintf(stem, sizeof(stem), "%.*s", (int)strcspn(function, "0123456789"), function);
+    return has_word(text, function) || has_word(text, stem);
+}
+
 /* The function that a line declares: the word before its first parenthesis; "" of a condition. */
 static void declared(const char *line, char name[64])
 {
@@ -54,7 +62,7 @@ char *few_builtins_before(const char *source)
         declared(line, name);
         after = line + strcspn(line, "\n") + 1;
         if (strcmp(name, last) != 0) { /* overloads follow one another */
-            is_named = !*name || has_word(source, name);
+            is_named = !*name || names(source, name);
             memcpy(last, name, sizeof(last));
         }
         if (is_named) {
