@@ -13,12 +13,6 @@ import torch.nn.functional as F
 import clattn.torch
 
 SMOLLM = os.environ.get("CLATTN_SMOLLM")
-if not os.environ.get("CLATTN_TEST_LONG"):
-    raise unittest.SkipTest("40 seconds of processors: ./check --long")
-if not (SMOLLM and hasattr(os, "fork") and dist.is_available() and hasattr(torch.library, "get_kernel") and
-        importlib.util.find_spec("gguf") and importlib.util.find_spec("accelerate")):
-    raise unittest.SkipTest("no model SmolLM2-135M-Instruct, no torch.distributed, or no gguf and accelerate")
-
 LAYERS, TOKENS = 30, 48  # of each rank
 
 
@@ -60,6 +54,11 @@ def be_rank(model, rank, ranks, folder, balanced):
         torch.save((logits, gradients, report), f"{folder}/found")
 
 
+@unittest.skipUnless(os.environ.get("CLATTN_TEST_LONG"), "40 seconds of processors: ./check --long")
+@unittest.skipUnless(SMOLLM and importlib.util.find_spec("gguf") and importlib.util.find_spec("accelerate"),
+                     "no model SmolLM2-135M-Instruct, or no gguf and accelerate")
+@unittest.skipUnless(hasattr(os, "fork") and dist.is_available() and hasattr(torch.library, "get_kernel"),
+                     "no fork, no torch.distributed, or no torch.library.get_kernel")
 class Ranks(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
