@@ -7,7 +7,7 @@ Needs libclattn_mpi (CLATTN_MPI_LIBRARY names its file), built with the MPI that
 """
 import ctypes
 import os
-from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 from mpi4py import MPI
 
@@ -112,7 +112,22 @@ class _Given(NamedTuple):
     algorithm: int
     is_decoding: bool
     fields: List[Field]
+    call: Any  # the clattn_call
     options: Options
+
+
+def _lengths(given: _Given, counts: Sequence[Tuple[int, int]]) -> Tuple[int, int]:
+    """Rows and keys of the whole, of which each rank has so many; raises where they are not as the layout says."""
+    rows = counts[0][0] if given.is_decoding else sum(count[0] for count in counts)
+    keys = sum(count[1] for count in counts)
+    layout = list(_LAYOUTS)[given.layout]
+    for rank, count in enumerate(counts):
+        wanted = tuple(sum(map(len, _pieces(layout, len(counts), rank, length))) for length in (rows, keys))
+        wanted = (rows, wanted[1]) if given.is_decoding else wanted
+        if count != wanted:
+            raise InvalidShape(f"rank {rank}: has {count[0]} rows and {count[1]} keys; layout {layout!r} gives it "
+                               f"{wanted[0]} and {wanted[1]} of {rows} and {keys}, as rows_of() does")
+    return rows, keys
 
 
 class _Ring:
@@ -182,8 +197,7 @@ class Ranks:
         """
         optional = {"mask": mask, "bias": bias, "slopes": slopes, "sinks": sinks, "key_lengths": key_lengths,
                     "offsets": offsets}
-        given = self._given((query, key, value), layout, algorithm, optional, said)
-        return self._forward(query, given, scale, seed, return_lse)
+        return self._forward((query, key, value), layout, algorithm, optional, said, scale, seed, return_lse)
 
     def decode(self, query: Any, key: Any, value: Any, *, mask: Any = None, bias: Any = None, slopes: Any = None,
                sinks: Any = None, key_lengths: Optional[Iterable[int]] = None, offsets: Optional[Iterable[int]] = None,
@@ -192,8 +206,8 @@ class Ranks:
         the same bits, after log2(ranks) messages."""
         optional = {"mask": mask, "bias": bias, "slopes": slopes, "sinks": sinks, "key_lengths": key_lengths,
                     "offsets": offsets}
-        given = self._given((query, key, value), "contiguous", "auto", optional, said, is_decoding=True)
-        return self._forward(query, given, scale, 0, return_lse)
+        return self._forward((query, key, value), "contiguous", "auto", optional, said, scale, 0, return_lse,
+                             is_decoding=True)
 
     def gradients(self, query: Any, key: Any, value: Any, out: Any, lse: Any, dout: Any, *, dlse: Any = None,
                   layout: str = "contiguous", algorithm: str = "auto", mask: Any = None, bias: Any = None,
@@ -204,10 +218,9 @@ class Ranks:
         attention() gave for this rank's rows, dout and dlse a loss's derivatives there."""
         optional = {"mask": mask, "bias": bias, "slopes": slopes, "sinks": sinks, "key_lengths": key_lengths,
                     "offsets": offsets}
-        given = self._given((query, key, value), layout, algorithm, optional, said)
         arrays = {"query": query, "key": key, "value": value}
 
-        def read() -> Tuple[Dict[str, Any], List[Any]]:
+        def read(given: _Given) -> Tuple[Dict[str, Any], List[Any]]:
             refuse_gradients("clattn.mpi.Ranks.gradients", out=out, dout=dout, dlse=dlse)
             made = {name: maker_of(array, view(array, name).shape, view(array, name).type)()
                     for name, array in arrays.items()}
@@ -215,18 +228,35 @@ class Ranks:
                                   None if dlse is None else three_axes(dlse, "dlse")]
             check_results(given.query, given.value, *results)
             return made, results
-        made, (out, lse, dout, dlse) = self._all(read)
+        given, (made, (out, lse, dout, dlse)) = self._read((query, key, value), layout, algorithm, optional, said,
+                                                           scale, seed, read)
         ring: Any = _Ring(self._handle, given)
-        run_backward(ring, given.query, given.key, given.value, given.fields, self._call(scale, seed),
-                     given.options, out, lse, dout, {f"d{name}": _part(array, name) for name, array in made.items()},
-                     dlse)
+        run_backward(ring, given.query, given.key, given.value, given.fields, given.call, given.options, out, lse, dout,
+                     {f"d{name}": _part(array, name) for name, array in made.items()}, dlse)
         found: Dict[str, Any] = made
         return found
 
-    def _given(self, arrays: Tuple[Any, Any, Any], layout: str, algorithm: str, optional: Dict[str, Any],
-               said: Dict[str, Any], is_decoding: bool = False) -> _Given:
-        """This rank's own call; raises on all ranks where one is wrong."""
-        def read() -> _Given:
+    def _forward(self, arrays: Tuple[Any, Any, Any], layout: str, algorithm: str, optional: Dict[str, Any],
+                 said: Dict[str, Any], scale: Optional[float], seed: int, return_lse: bool,
+                 is_decoding: bool = False) -> Any:
+        def read(given: _Given) -> Tuple[List[Any], List[Field]]:
+            shape = given.query.shape[:3] + given.value.shape[3:]
+            wanted = [("out", shape, (given.query.type,)), ("lse", shape[:3], ("float32",))][:1 + return_lse]
+            results = [maker_of(arrays[0], extents[4 - given.axes:], kinds[0])() for _, extents, kinds in wanted]
+            outputs = [output_field(array, *each) for array, each in zip(results, wanted)]
+            outputs[0] = ("out", _part(results[0], "out"), outputs[0][2])
+            return results, outputs
+        given, (results, outputs) = self._read(arrays, layout, algorithm, optional, said, scale, seed, read,
+                                               is_decoding)
+        ring: Any = _Ring(self._handle, given)
+        run(ring, given.query, given.key, given.value, given.fields, given.call, given.options, outputs)
+        return tuple(results) if return_lse else results[0]
+
+    def _read(self, arrays: Tuple[Any, Any, Any], layout: str, algorithm: str, optional: Dict[str, Any],
+              said: Dict[str, Any], scale: Optional[float], seed: int, read_more: Callable[[_Given], Any],
+              is_decoding: bool = False) -> Tuple[_Given, Any]:
+        """This rank's own call, and what read_more() makes of it; raises on all ranks where one is wrong."""
+        def read() -> Tuple[Tuple[_Given, Any], Tuple[int, int]]:
             if set(said) - _SAID:
                 refuse_words("clattn.mpi.Ranks.attention", {name: said[name] for name in set(said) - _SAID})
             refuse_gradients("clattn.mpi.Ranks.attention", query=arrays[0], key=arrays[1], value=arrays[2],
@@ -234,63 +264,33 @@ class Ranks:
             axes = len(view(arrays[0], "query").shape)
             q, k, v = (_part(array, name) for array, name in zip(arrays, _INPUTS))
             check_shapes(q, k, v)
-            return _Given(q, k, v, axes, _word(layout, "layout", _LAYOUTS), _word(algorithm, "algorithm", _ALGORITHMS),
-                          is_decoding, [], options_of(has_offsets=optional["offsets"] is not None, **said))
-        own: _Given = self._all(read)
-        rows, keys = self._lengths(own)
+            # Lengths of the call are the problem's: a schedule has no others.
+            call = call_of(-1, None if scale is None else number(scale, "scale"), seed)
+            given = _Given(q, k, v, axes, _word(layout, "layout", _LAYOUTS),
+                           _word(algorithm, "algorithm", _ALGORITHMS), is_decoding, [], call,
+                           options_of(has_offsets=optional["offsets"] is not None, **said))
+            return (given, read_more(given)), (q.shape[2], k.shape[2])
+        (given, more), counts = self._all(read)
 
-        def read_more() -> List[Field]:
-            return optional_fields((*own.query.shape[:3], keys), own.query.type, optional)
-        return own._replace(fields=self._all(read_more),
-                            options=own.options + (("query_len", rows), ("key_len", keys)))
+        def read_whole() -> Tuple[_Given, None]:
+            rows, keys = _lengths(given, counts)
+            fields = optional_fields((*given.query.shape[:3], keys), given.query.type, optional)
+            options = given.options + (("query_len", rows), ("key_len", keys))
+            return given._replace(fields=fields, options=options), None
+        return self._all(read_whole)[0], more
 
-    def _lengths(self, own: _Given) -> Tuple[int, int]:
-        """Rows and keys of the whole; raises, on all ranks, where a part is not as long as its layout says."""
-        counts = self._communicator.allgather((own.query.shape[2], own.key.shape[2]))
-        rows = counts[0][0] if own.is_decoding else sum(count[0] for count in counts)
-        keys = sum(count[1] for count in counts)
-        layout = list(_LAYOUTS)[own.layout]
-
-        def read() -> None:
-            for rank, count in enumerate(counts):
-                wanted = tuple(sum(map(len, _pieces(layout, len(counts), rank, length))) for length in (rows, keys))
-                wanted = (rows, wanted[1]) if own.is_decoding else wanted
-                if count != wanted:
-                    raise InvalidShape(f"rank {rank}: has {count[0]} rows and {count[1]} keys; layout {layout!r} gives "
-                                       f"it {wanted[0]} and {wanted[1]} of {rows} and {keys}, as rows_of() does")
-        self._all(read)
-        return rows, keys
-
-    def _all(self, read: Callable[[], Any]) -> Any:
-        """What read() gives; where it raises on one rank, all raise, so that none waits for it."""
-        wrong: Optional[Exception] = None
-        found = None
+    def _all(self, read: Callable[[], Tuple[Any, Any]]) -> Tuple[Any, List[Any]]:
+        """The first that read() gives, and the second of each rank; where it raises on one rank, all raise, so that
+        none waits for it."""
+        found, told, wrong = None, None, None
         try:
-            found = read()
+            found, told = read()
         except Exception as error:  # of any kind: all ranks wait here
             wrong = error
-        every = self._communicator.allgather(wrong is not None)
+        every = self._communicator.allgather((wrong is not None, told))
         if wrong is not None:
             raise wrong
-        if any(every):
-            raise InvalidArgument(f"rank {every.index(True)}: its call is wrong, as its own error says")
-        return found
-
-    def _call(self, scale: Optional[float], seed: int) -> Any:
-        # Lengths are the problem's: a schedule has no others.
-        return self._all(lambda: call_of(-1, None if scale is None else number(scale, "scale"), seed))
-
-    def _forward(self, query: Any, given: _Given, scale: Optional[float], seed: int, return_lse: bool) -> Any:
-        shape = given.query.shape[:3] + given.value.shape[3:]
-        wanted = [("out", shape, (given.query.type,)), ("lse", shape[:3], ("float32",))][:1 + return_lse]
-
-        def read() -> Tuple[List[Any], List[Field]]:
-            results = [maker_of(query, extents[4 - given.axes:], kinds[0])() for _, extents, kinds in wanted]
-            outputs = [output_field(array, *each) for array, each in zip(results, wanted)]
-            outputs[0] = ("out", _part(results[0], "out"), outputs[0][2])
-            return results, outputs
-        results, outputs = self._all(read)
-        ring: Any = _Ring(self._handle, given)
-        run(ring, given.query, given.key, given.value, given.fields, self._call(scale, seed), given.options,
-            outputs)
-        return tuple(results) if return_lse else results[0]
+        for rank, (is_wrong, _) in enumerate(every):
+            if is_wrong:
+                raise InvalidArgument(f"rank {rank}: its call is wrong, as its own error says")
+        return found, [told for _, told in every]
