@@ -15,7 +15,7 @@ endif
 TESTS += tests/mpi/run
 TESTS += tests/mpi/broken
 TESTS += tests/mpi/scale
-EXTRA_DIST += tests/mpi/broken tests/mpi/run tests/mpi/scale
+EXTRA_DIST += tests/mpi/broken tests/mpi/mpirun tests/mpi/run tests/mpi/scale
 
 nobase_dist_doc_DATA += \
 	examples/mpi/decode.c \

@@ -6,6 +6,7 @@ EXTRA_DIST += \
 	tests/python/count.py \
 	tests/python/fetch_minilm.sh \
 	tests/python/run \
+	tests/python/page_programs.py \
 	tests/python/test_again.py \
 	tests/python/test_broken_ranks.py \
 	tests/python/test_calls.py \

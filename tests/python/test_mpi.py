@@ -1,7 +1,6 @@
 """clattn.mpi on two and three ranks of MPI, against clattn.attention and clattn.gradients of the whole. `test_mpi.py
 rank` is one of the ranks, which mpirun starts."""
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -10,6 +9,9 @@ import unittest
 
 import numpy as np
 
+from page_programs import check_ranks, program_of
+
+MPIRUN = os.path.join(os.environ.get("CLATTN_SOURCE", "."), "tests/mpi/mpirun")
 BESIDE = os.path.join(os.path.dirname(os.environ.get("CLATTN_LIBRARY", "")), "libclattn_mpi.so.0")
 if os.path.exists(BESIDE):
     os.environ.setdefault("CLATTN_MPI_LIBRARY", BESIDE)
@@ -121,12 +123,8 @@ class Rank(unittest.TestCase):
 
 class Launch(unittest.TestCase):
     def mpirun(self, count, *words, **more):
-        environment = dict(os.environ, PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
-                           OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                           OMPI_MCA_rmaps_base_oversubscribe="1", OMPI_MCA_mpi_yield_when_idle="1",
-                           OMPI_MCA_btl_vader_single_copy_mechanism="none", POCL_MAX_PTHREAD_COUNT="1")
-        return subprocess.run(["mpirun", "-n", str(count), sys.executable, "-B", *words],
-                              env={**environment, **more}, capture_output=True, text=True)
+        return subprocess.run([MPIRUN, "-n", str(count), sys.executable, "-B", *words], env={**os.environ, **more},
+                              capture_output=True, text=True)
 
     def ranks(self, count):
         with tempfile.TemporaryDirectory() as folder:
@@ -143,18 +141,8 @@ class Launch(unittest.TestCase):
         self.ranks(3)
 
     def test_the_page_s_program(self):
-        with open(os.path.join(os.environ.get("CLATTN_SOURCE", "."), "docs/ranks.md"), encoding="utf-8") as page:
-            program = page.read().split("```python\n")[2].split("```")[0]
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "ranks.py")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(program)
-            done = self.mpirun(2, path)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        # Ranks share standard output, and may end their lines apart from the text.
-        found = re.findall(r"rank ([01]): largest difference ([\d.e+-]+)", done.stdout)
-        self.assertEqual(sorted(rank for rank, _ in found), ["0", "1"])
-        self.assertTrue(all(float(difference) < 4e-6 for _, difference in found), found)
+        with program_of("ranks.md", 1) as path:
+            check_ranks(self, self.mpirun(2, path))
 
 
 def be_rank():

@@ -2,7 +2,6 @@
 the rows each, against one that has all. `test_ranks.py rank` is one of the processes, which torch.distributed.run
 starts."""
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -14,6 +13,7 @@ import torch.nn.functional as F
 
 import clattn
 import clattn.torch
+from page_programs import check_ranks, program_of
 
 if not (dist.is_available() and hasattr(torch.library, "get_kernel")):
     raise unittest.SkipTest(f"PyTorch {torch.__version__}: has no torch.distributed, or no torch.library.get_kernel")
@@ -264,21 +264,12 @@ class Ranks(unittest.TestCase):
         self.run_ranks(3)
 
     def test_the_page_s_program(self):
-        with open(os.path.join(os.environ.get("CLATTN_SOURCE", "."), "docs/ranks.md"), encoding="utf-8") as page:
-            program = page.read().split("```python\n")[1].split("```")[0]
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "ring.py")
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(program)
+        with program_of("ranks.md", 0) as path:
             done = subprocess.run([sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node",
                                    "2", path],
                                   capture_output=True, text=True, timeout=3000,
                                   env={**os.environ, "OMP_NUM_THREADS": "1"})
-        self.assertEqual(done.returncode, 0, done.stderr[-4000:])
-        # Ranks share standard output, and may end their lines apart from the text.
-        found = re.findall(r"rank ([01]): largest difference ([\d.e+-]+)", done.stdout)
-        self.assertEqual(sorted(rank for rank, _ in found), ["0", "1"])
-        self.assertTrue(all(float(difference) < 4e-6 for _, difference in found), found)
+        check_ranks(self, done)
 
     def test_enable_does_not_import_the_ring(self):
         """It takes a second."""
