@@ -7,10 +7,10 @@
 #include "bench_call.h"
 #include "bench_pairs.h"
 #include "check_gradients.h"
+#include "check_part.h"
 #include "library.h"
 
 #define CHECK_WHOLE 1e8 /* multiplications of a whole check; above, a few rows and keys */
-#define SAMPLES 3       /* of batch entries, of rows, of keys */
 
 /* ---- tensors ---- */
 
@@ -160,21 +160,16 @@ static int check_part(const struct bench_backward *backward, const struct bench_
 {
     const clattn_problem *whole = backward->problem.forward;
     const int64_t length = bench_key_length(whole, b), i = of_key ? 0 : at, j = of_key ? at : 0;
-    clattn_problem p = *whole;
+    const struct check_part part = { i, of_key ? whole->query_len : 1, j, of_key ? 1 : length };
+    int32_t offset;
+    clattn_problem p = check_part_problem(whole, length, &part, &offset);
     clattn_backward_problem problem = backward->problem;
     clattn_host_tensors t = data->host;
     clattn_host_gradients g = backward->host;
-    const int64_t aligned = p.alignment == CLATTN_ALIGN_BOTTOM_RIGHT ? length - p.query_len : 0;
-    int32_t offset = (int32_t)(aligned + i - j);
     problem.forward = &p;
     problem.gradients = of_key ? CLATTN_GRADIENT_KEY | CLATTN_GRADIENT_VALUE : CLATTN_GRADIENT_QUERY;
-    p.batch = 1;
     p.features &= ~(uint32_t)CLATTN_WITH_KEY_LENGTHS;
-    p.key_len = of_key ? 1 : length;
-    p.query_len = of_key ? p.query_len : 1;
-    p.always_visible_keys = p.always_visible_keys > j ? p.always_visible_keys - j : 0;
     if (p.alignment != CLATTN_ALIGN_UNSET) {
-        p.alignment = CLATTN_ALIGN_OFFSETS;
         t.query_offsets.data = &offset;
     }
     clattn_host_tensor *const rows[] = { &t.query, &t.out, &t.lse, &g.dout, &g.dquery };
@@ -195,24 +190,18 @@ static int check_part(const struct bench_backward *backward, const struct bench_
     return check_gradients(&problem, NULL, &t, &g, backward->plan, found, failure);
 }
 
-/* Sample n of a count: the first, the middle and the last. */
-static int64_t sample(int n, int64_t count)
-{
-    return n * (count - 1) / (SAMPLES - 1);
-}
-
 static int check_samples(const struct bench_backward *backward, const struct bench_data *data,
                          struct gradient_check *found, struct failure *failure)
 {
     const clattn_problem *p = backward->problem.forward;
-    for (int n = 0; n < SAMPLES; n++) {
-        const int64_t b = sample(n, p->batch), keys = bench_key_length(p, b);
+    for (int n = 0; n < CHECK_SAMPLES; n++) {
+        const int64_t b = check_sample(n, p->batch), keys = bench_key_length(p, b);
         if (keys == 0 || p->query_len == 0) {
             continue;
         }
-        for (int m = 0; m < SAMPLES; m++) {
-            if (check_part(backward, data, b, 0, sample(m, p->query_len), found, failure) != 0 ||
-                check_part(backward, data, b, 1, sample(m, keys), found, failure) != 0) {
+        for (int m = 0; m < CHECK_SAMPLES; m++) {
+            if (check_part(backward, data, b, 0, check_sample(m, p->query_len), found, failure) != 0 ||
+                check_part(backward, data, b, 1, check_sample(m, keys), found, failure) != 0) {
                 return -1;
             }
         }
@@ -233,8 +222,6 @@ int bench_backward_check(struct bench_backward *b, clattn_context *context, cons
                        : whole > CHECK_WHOLE
                            ? check_samples(b, data, found, failure)
                            : check_gradients(&b->problem, NULL, &data->host, &b->host, b->plan, found, failure);
-    for (int i = 0; i < GRADIENT_KINDS; i++) {
-        *share = fmax(*share, found[i].share);
-    }
+    *share = fmax(*share, check_gradients_share(found));
     return result;
 }

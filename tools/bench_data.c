@@ -10,16 +10,14 @@
 #include "insides.h"
 #include "page_pools.h"
 #include "problem_options.h"
+#include "split_mix.h"
 #include "system.h"
 
-/* ---- random numbers: SplitMix64 (Steele, Lea and Flood, 2014) and Box-Muller ---- */
+/* ---- random numbers: SplitMix64 and Box-Muller ---- */
 
 static uint64_t next_random(uint64_t *state)
 {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
+    return split_mix(*state += SPLIT_MIX_STEP);
 }
 
 static double next_uniform(uint64_t *state)

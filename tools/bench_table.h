@@ -6,11 +6,7 @@
 
 #include "bench_kernels.h"
 #include "bench_shapes.h"
-
-/* Times of a number of calls. */
-struct times {
-    double min_ms, median_ms;
-};
+#include "call_times.h"
 
 struct measurement {
     struct times call, backward, read; /* call: of both passes with --backward; read: of keys and values, with --read */

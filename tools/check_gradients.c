@@ -53,3 +53,12 @@ int check_gradients(const clattn_backward_problem *problem, const clattn_call *v
     backward_detail_free(&detail);
     return 0;
 }
+
+double check_gradients_share(const struct gradient_check *check)
+{
+    double share = 0;
+    for (int i = 0; i < GRADIENT_KINDS; i++) {
+        share = fmax(share, check[i].share);
+    }
+    return share;
+}

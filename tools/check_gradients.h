@@ -18,4 +18,7 @@ int check_gradients(const clattn_backward_problem *problem, const clattn_call *c
                     const clattn_host_gradients *gradients, const clattn_plan *plan, struct gradient_check *check,
                     struct failure *failure);
 
+/* The largest share of all gradients. */
+double check_gradients_share(const struct gradient_check *check);
+
 #endif

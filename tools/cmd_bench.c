@@ -47,19 +47,6 @@ static double operations(const clattn_problem *p)
 
 /* ---- measuring ---- */
 
-static int compare_numbers(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
-/* Sorts them. */
-static struct times summary(double *times, int n)
-{
-    qsort(times, (size_t)n, sizeof *times, compare_numbers);
-    return (struct times){ times[0], times[n / 2] };
-}
-
 /* What is measured of one shape. */
 struct subject {
     const struct options *options;
@@ -133,10 +120,10 @@ static int measure_turns(const struct subject *s, double seconds, double *times[
         before = clock_seconds();
     }
     found->cpu_ms = process_seconds * 1e3 / n;
-    found->call = summary(times[TURN_CALL], n);
-    found->backward = summary(times[TURN_BACKWARD], n);
-    found->read = summary(times[TURN_READ], n);
-    found->sums = summary(times[TURN_SUMS], n);
+    found->call = times_of(times[TURN_CALL], n);
+    found->backward = times_of(times[TURN_BACKWARD], n);
+    found->read = times_of(times[TURN_READ], n);
+    found->sums = times_of(times[TURN_SUMS], n);
     found->calls = n;
     return 0;
 }

@@ -10,35 +10,12 @@
 #include "insides.h"
 #include "library.h"
 #include "ring_options.h"
+#include "ring_share.h"
 
 #define RANKS_SHOWN 32 /* of the table: more are told as JSON */
 
 static const char *const content_names[CLATTN_RING_CONTENTS] = { "", "keys", "queries", "results",
                                                                  "gradients of keys" };
-
-/* What a rank comes to. */
-struct share {
-    int64_t rows, keys, calls, sends;
-    double pairs, sent_bytes;
-};
-
-static struct share share_of(const clattn_ring *ring)
-{
-    const int64_t rank = ring->options.rank;
-    struct share share = { clattn_ring_rows(ring, rank), clattn_ring_keys(ring, rank), 0, 0, 0, 0 };
-    clattn_ring_step step;
-    for (int64_t n = 0; n < clattn_ring_steps(ring) && clattn_ring_step_at(ring, n, &step) == CLATTN_OK; n++) {
-        share.calls += step.tasks;
-        for (int64_t i = 0; i < step.tasks; i++) {
-            share.pairs += ring_pairs(ring, &step.task[i]);
-        }
-        for (int64_t i = 0; i < step.messages; i++) {
-            share.sends += step.message[i].is_send;
-            share.sent_bytes += step.message[i].is_send ? ring_bytes(ring, &step.message[i]) : 0;
-        }
-    }
-    return share;
-}
 
 /* ---- telling ---- */
 
@@ -54,7 +31,7 @@ static const char *amount(double value, char text[16])
     return text;
 }
 
-static void print_share(int64_t rank, const struct share *share, double mean)
+static void print_share(int64_t rank, const struct ring_share *share, double mean)
 {
     char pairs[16], bytes[16];
     printf("%6lld %10lld %10lld %7lld %8s %7.1f %% %7lld %7sB\n", (long long)rank, (long long)share->rows,
@@ -62,7 +39,7 @@ static void print_share(int64_t rank, const struct share *share, double mean)
            mean > 0 ? 100 * share->pairs / mean : 100, (long long)share->sends, amount(share->sent_bytes, bytes));
 }
 
-static void print_table(const struct share *shares, int64_t ranks, double mean)
+static void print_table(const struct ring_share *shares, int64_t ranks, double mean)
 {
     printf("\n%6s %10s %10s %7s %8s %9s %7s %8s\n", "rank", "rows", "keys", "calls", "pairs", "of mean", "sends",
            "bytes");
@@ -120,8 +97,8 @@ static void print_steps(const clattn_ring *ring)
     }
 }
 
-static void print_text(const struct options *options, const clattn_ring *ring, const struct share *shares, double mean,
-                       double most)
+static void print_text(const struct options *options, const clattn_ring *ring, const struct ring_share *shares,
+                       double mean, double most)
 {
     fputs(clattn_ring_explain(ring), stdout);
     print_table(shares, ring->options.ranks, mean);
@@ -131,7 +108,7 @@ static void print_text(const struct options *options, const clattn_ring *ring, c
     }
 }
 
-static cJSON *share_document(const struct share *share)
+static cJSON *share_document(const struct ring_share *share)
 {
     cJSON *one = cJSON_CreateObject();
     cJSON_AddNumberToObject(one, "rows", (double)share->rows);
@@ -190,8 +167,8 @@ static void add_steps(cJSON *document, const clattn_ring *ring)
     }
 }
 
-static int print_json(const struct options *options, const clattn_ring *ring, const struct share *shares, double mean,
-                      double most, struct failure *failure)
+static int print_json(const struct options *options, const clattn_ring *ring, const struct ring_share *shares,
+                      double mean, double most, struct failure *failure)
 {
     cJSON *document = document_begin("ring", NULL);
     cJSON *ranks = cJSON_AddArrayToObject(document, "ranks");
@@ -210,7 +187,7 @@ static int print_json(const struct options *options, const clattn_ring *ring, co
 
 /* Every rank's schedule, one after the other; that of the rank which is asked for stays. */
 static int find_shares(const struct options *options, const clattn_problem *problem, const clattn_ring_options *o,
-                       struct share *shares, clattn_ring **kept, struct failure *failure)
+                       struct ring_share *shares, clattn_ring **kept, struct failure *failure)
 {
     for (int64_t rank = 0; rank < o->ranks; rank++) {
         clattn_ring_options of_rank = *o;
@@ -221,7 +198,7 @@ static int find_shares(const struct options *options, const clattn_problem *prob
             return status == CLATTN_UNSUPPORTED ? failure_misuse(failure, "%s", clattn_last_error())
                                                 : library_failure(options, status, failure);
         }
-        shares[rank] = share_of(ring);
+        shares[rank] = ring_share_of(ring);
         if (rank == o->rank) {
             *kept = ring;
         } else {
@@ -261,7 +238,7 @@ static int run(const struct options *options, struct failure *failure)
     if (ring_options_read(options, &problem, &o, failure) != 0) {
         return -1;
     }
-    struct share *shares = calloc((size_t)o.ranks, sizeof *shares);
+    struct ring_share *shares = calloc((size_t)o.ranks, sizeof *shares);
     if (!shares) {
         return failure_failed(failure, "out of memory for %lld ranks", (long long)o.ranks);
     }

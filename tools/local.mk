@@ -34,6 +34,8 @@ libclattn_tool_la_SOURCES = \
 	tools/bench_shapes.h \
 	tools/bench_table.c \
 	tools/bench_table.h \
+	tools/call_times.c \
+	tools/call_times.h \
 	tools/check.c \
 	tools/check.h \
 	tools/check_cache.c \
@@ -42,6 +44,8 @@ libclattn_tool_la_SOURCES = \
 	tools/check_gradients.h \
 	tools/check_keys.c \
 	tools/check_keys.h \
+	tools/check_part.c \
+	tools/check_part.h \
 	tools/check_row.c \
 	tools/check_row.h \
 	tools/child.h \
@@ -161,6 +165,8 @@ libclattn_tool_la_SOURCES = \
 	tools/results.h \
 	tools/ring_options.c \
 	tools/ring_options.h \
+	tools/ring_share.c \
+	tools/ring_share.h \
 	tools/run_key_sums.c \
 	tools/run_key_sums.h \
 	tools/role_list.h \
@@ -174,6 +180,7 @@ libclattn_tool_la_SOURCES = \
 	tools/several.h \
 	tools/show.c \
 	tools/show.h \
+	tools/split_mix.h \
 	tools/standard_files.c \
 	tools/standard_files.h \
 	tools/strategy_list.c \

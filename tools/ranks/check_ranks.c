@@ -6,8 +6,8 @@
 
 #include "check.h"
 #include "check_gradients.h"
+#include "check_part.h"
 
-#define SAMPLES 3        /* of batch entries, of key heads, of rows, of keys */
 #define CHECK_BUDGET 1e8 /* multiplications of the reference a row */
 
 /* A key head of the whole with its query heads, and what made the results. */
@@ -33,22 +33,13 @@ static clattn_host_tensor from(clattn_host_tensor tensor, const struct head *hea
     return tensor;
 }
 
-/* The whole's problem of this head for some rows and keys, whose first key is `key` and whose first row is `row`. */
-static clattn_problem problem_of(const struct head *head, int64_t row, int64_t rows, int64_t key, int64_t keys,
-                                 int32_t *offset)
+/* A part of this head's problem. */
+static clattn_problem problem_of(const struct head *head, const struct check_part *part, int32_t *offset)
 {
-    clattn_problem p = *head->shard->whole;
-    const int64_t aligned = p.alignment == CLATTN_ALIGN_BOTTOM_RIGHT ? p.key_len - p.query_len : 0;
-    p.batch = 1;
+    const clattn_problem *whole = head->shard->whole;
+    clattn_problem p = check_part_problem(whole, whole->key_len, part, offset);
     p.query_heads = head->group;
     p.kv_heads = 1;
-    p.query_len = rows;
-    p.key_len = keys;
-    p.always_visible_keys = p.always_visible_keys > key ? p.always_visible_keys - key : 0;
-    *offset = (int32_t)(aligned + row - key);
-    if (p.alignment != CLATTN_ALIGN_UNSET) {
-        p.alignment = CLATTN_ALIGN_OFFSETS;
-    }
     return p;
 }
 
@@ -68,7 +59,8 @@ static int check_row(const struct head *head, int64_t place, struct ranks_check 
     struct gradient_check gradients[GRADIENT_KINDS] = { { 0, 0, 0 } };
     struct check check;
     int32_t offset;
-    const clattn_problem p = problem_of(head, shard_axis_at(&shard->rows, place), 1, 0, shard->whole->key_len, &offset);
+    const struct check_part part = { shard_axis_at(&shard->rows, place), 1, 0, shard->whole->key_len };
+    const clattn_problem p = problem_of(head, &part, &offset);
     const clattn_call call = CLATTN_CALL_INIT;
     clattn_host_tensors t = shard->host;
     t.query = from(t.query, head, first_head, place);
@@ -92,9 +84,7 @@ static int check_row(const struct head *head, int64_t place, struct ranks_check 
     g.dout = from(shard->gradients.dout, head, first_head, place);
     g.dquery = from(shard->gradients.dquery, head, first_head, place);
     const int result = check_gradients(&backward, NULL, &t, &g, head->backward_plan, gradients, failure);
-    for (int i = 0; i < GRADIENT_KINDS; i++) {
-        found->share = fmax(found->share, gradients[i].share);
-    }
+    found->share = fmax(found->share, check_gradients_share(gradients));
     return result;
 }
 
@@ -104,8 +94,8 @@ static int check_key(const struct head *head, int64_t place, struct ranks_check 
     const struct shard *shard = head->shard;
     struct gradient_check gradients[GRADIENT_KINDS] = { { 0, 0, 0 } };
     int32_t offset;
-    const clattn_problem p =
-        problem_of(head, 0, shard->whole->query_len, shard_axis_at(&shard->keys, place), 1, &offset);
+    const struct check_part part = { 0, shard->whole->query_len, shard_axis_at(&shard->keys, place), 1 };
+    const clattn_problem p = problem_of(head, &part, &offset);
     clattn_backward_problem backward = CLATTN_BACKWARD_PROBLEM_INIT;
     clattn_host_tensors t = shard->host;
     clattn_host_gradients g = CLATTN_HOST_GRADIENTS_INIT;
@@ -121,9 +111,7 @@ static int check_key(const struct head *head, int64_t place, struct ranks_check 
     g.dkey = from(shard->gradients.dkey, head, head->kv_head, place);
     g.dvalue = from(shard->gradients.dvalue, head, head->kv_head, place);
     const int result = check_gradients(&backward, NULL, &t, &g, head->backward_plan, gradients, failure);
-    for (int i = 0; i < GRADIENT_KINDS; i++) {
-        found->share = fmax(found->share, gradients[i].share);
-    }
+    found->share = fmax(found->share, check_gradients_share(gradients));
     found->keys++;
     return result;
 }
@@ -202,20 +190,14 @@ static int make_head(MPI_Comm communicator, const clattn_ring_options *o, struct
                : 0;
 }
 
-/* Sample n of a count: the first, the middle and the last. */
-static int64_t sample(int n, int64_t count)
-{
-    return n * (count - 1) / (SAMPLES - 1);
-}
-
 static int check_head(const struct head *head, struct ranks_check *check, struct failure *failure)
 {
     int result = 0;
-    for (int n = 0; n < SAMPLES && head->shard->rows.count > 0 && result == 0; n++) {
-        result = check_row(head, sample(n, head->shard->rows.count), check, failure);
+    for (int n = 0; n < CHECK_SAMPLES && head->shard->rows.count > 0 && result == 0; n++) {
+        result = check_row(head, check_sample(n, head->shard->rows.count), check, failure);
     }
-    for (int n = 0; n < SAMPLES && head->backward_plan && head->shard->keys.count > 0 && result == 0; n++) {
-        result = check_key(head, sample(n, head->shard->keys.count), check, failure);
+    for (int n = 0; n < CHECK_SAMPLES && head->backward_plan && head->shard->keys.count > 0 && result == 0; n++) {
+        result = check_key(head, check_sample(n, head->shard->keys.count), check, failure);
     }
     return result;
 }
@@ -225,8 +207,8 @@ static int check_heads(MPI_Comm communicator, const clattn_ring_options *o, stru
 {
     const clattn_problem *whole = head->shard->whole;
     const int64_t heads = whole->batch * whole->kv_heads;
-    for (int n = 0; n < SAMPLES && heads > 0; n++) {
-        const int64_t at = sample(n, heads);
+    for (int n = 0; n < CHECK_SAMPLES && heads > 0; n++) {
+        const int64_t at = check_sample(n, heads);
         head->b = at / whole->kv_heads;
         head->kv_head = at % whole->kv_heads;
         int result = make_head(communicator, o, head, failure);

@@ -5,22 +5,23 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "call_times.h"
 #include "check_ranks.h"
 #include "clattn_mpi.h"
 #include "commands.h"
 #include "document.h"
-#include "insides.h"
 #include "library.h"
 #include "problem_options.h"
 #include "progress.h"
 #include "ring_options.h"
+#include "ring_share.h"
 #include "shard.h"
 
 #define CALLS_LEAST 3
 #define CALLS_MOST 100000
 
-struct times {
-    double least_ms, median_ms;
+struct measured {
+    struct times ms;
     int calls;
 };
 
@@ -35,7 +36,7 @@ struct subject {
     double seconds;
     double pairs, most_pairs; /* of all ranks, and of the one with most to compute */
     double rate;              /* pairs a millisecond of a rank by itself */
-    struct times forward, gradients;
+    struct measured forward, gradients;
     struct ranks_check check;
 };
 
@@ -70,14 +71,8 @@ static clattn_status alone(struct subject *s)
 
 /* ---- measuring ---- */
 
-static int compare_numbers(const void *left, const void *right)
-{
-    const double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 /* Calls of the slowest rank, for about `seconds`; the first, which compiles, does not count. */
-static int measure(struct subject *s, clattn_status (*call)(struct subject *s), struct times *found,
+static int measure(struct subject *s, clattn_status (*call)(struct subject *s), struct measured *found,
                    struct failure *failure)
 {
     double *ms = malloc(CALLS_MOST * sizeof *ms), all = 0;
@@ -99,8 +94,7 @@ static int measure(struct subject *s, clattn_status (*call)(struct subject *s), 
     if (!ms) {
         return failure_failed(failure, "out of memory");
     }
-    qsort(ms, (size_t)n, sizeof *ms, compare_numbers);
-    *found = (struct times){ ms[0], ms[n / 2], n };
+    *found = (struct measured){ times_of(ms, n), n };
     free(ms);
     return 0;
 }
@@ -109,17 +103,11 @@ static int measure(struct subject *s, clattn_status (*call)(struct subject *s), 
 static int find_pairs(struct subject *s, struct failure *failure)
 {
     clattn_ring *ring;
-    clattn_ring_step step;
-    double own = 0;
     s->ring.gradients = 0;
     if (clattn_ring_create(&s->whole, &s->ring, &ring) != CLATTN_OK) {
         return failure_of_library(failure, EXIT_MISUSE, clattn_last_error());
     }
-    for (int64_t n = 0; n < clattn_ring_steps(ring) && clattn_ring_step_at(ring, n, &step) == CLATTN_OK; n++) {
-        for (int64_t i = 0; i < step.tasks; i++) {
-            own += ring_pairs(ring, &step.task[i]);
-        }
-    }
+    const double own = ring_share_of(ring).pairs;
     clattn_ring_destroy(ring);
     MPI_Allreduce(&own, &s->pairs, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
     MPI_Allreduce(&own, &s->most_pairs, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -129,14 +117,14 @@ static int find_pairs(struct subject *s, struct failure *failure)
 static int measure_all(struct subject *s, struct failure *failure)
 {
     const int with_gradients = s->options->value[OPTION_EXPLAIN_BACKWARD] != NULL;
-    struct times share;
+    struct measured share;
     if (find_pairs(s, failure) != 0 || measure(s, alone, &share, failure) != 0 ||
         measure(s, forward, &s->forward, failure) != 0 ||
         (with_gradients && measure(s, gradients, &s->gradients, failure) != 0)) {
         return -1;
     }
     const double heads = (double)(s->whole.batch * s->whole.query_heads);
-    double own = heads * (double)(s->shard.rows.count * s->shard.keys.count) / share.least_ms;
+    double own = heads * (double)(s->shard.rows.count * s->shard.keys.count) / share.ms.min_ms;
     MPI_Allreduce(&own, &s->rate, 1, MPI_DOUBLE, MPI_MIN, MPI_COMM_WORLD);
     if (check_ranks(MPI_COMM_WORLD, &s->ring, s->context, &s->shard, with_gradients, &s->check, failure) != 0) {
         return -1;
@@ -169,10 +157,10 @@ static void print_text(const struct subject *s)
     printf("%lld ranks, each with one device: %s\n%s", (long long)s->ring.ranks, device, clattn_mpi_explain(s->mpi));
     printf("\n%-10s %12s %12s %7s\n", "", "least", "median", "calls");
     printf("%-10s %9.3f ms %9.3f ms %7d   %.0f %% of attention alone, divided evenly (%.3f ms)\n", "forward",
-           s->forward.least_ms, s->forward.median_ms, s->forward.calls, 100 * even_ms(s) / s->forward.least_ms,
+           s->forward.ms.min_ms, s->forward.ms.median_ms, s->forward.calls, 100 * even_ms(s) / s->forward.ms.min_ms,
            even_ms(s));
     if (s->gradients.calls) {
-        printf("%-10s %9.3f ms %9.3f ms %7d\n", "backward", s->gradients.least_ms, s->gradients.median_ms,
+        printf("%-10s %9.3f ms %9.3f ms %7d\n", "backward", s->gradients.ms.min_ms, s->gradients.ms.median_ms,
                s->gradients.calls);
     }
     printf("balance: the rank with most to compute has %.2f times the mean\n", balance(s));
@@ -180,12 +168,12 @@ static void print_text(const struct subject *s)
            (long long)s->check.keys, s->check.share);
 }
 
-static void add_times(cJSON *document, const char *name, const struct times *times)
+static void add_times(cJSON *document, const char *name, const struct measured *found)
 {
     cJSON *one = cJSON_AddObjectToObject(document, name);
-    cJSON_AddNumberToObject(one, "least_ms", times->least_ms);
-    cJSON_AddNumberToObject(one, "median_ms", times->median_ms);
-    cJSON_AddNumberToObject(one, "calls", times->calls);
+    cJSON_AddNumberToObject(one, "least_ms", found->ms.min_ms);
+    cJSON_AddNumberToObject(one, "median_ms", found->ms.median_ms);
+    cJSON_AddNumberToObject(one, "calls", found->calls);
 }
 
 static int print_json(const struct subject *s, struct failure *failure)

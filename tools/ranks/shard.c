@@ -2,15 +2,14 @@
 
 #include <string.h>
 
+#include "split_mix.h"
+
 /* ---- numbers ---- */
 
-/* From -1.7 to 1.7, of variance 1: SplitMix64's mixing (Steele, Lea and Flood, 2014) of a place. */
+/* From -1.7 to 1.7, of variance 1. */
 static double number_at(enum shard_tensor id, uint64_t place)
 {
-    uint64_t z = (place + 1) * 0x9e3779b97f4a7c15u + ((uint64_t)id << 56);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    z ^= z >> 31;
+    const uint64_t z = split_mix((place + 1) * SPLIT_MIX_STEP + ((uint64_t)id << 56));
     return ((double)(z >> 11) * 0x1p-52 - 1) * 1.7320508;
 }
 
