@@ -120,11 +120,7 @@ int bench_backward_call(const struct options *options, const struct bench_backwa
     if (before) {
         clReleaseEvent(before);
     }
-    if (status != CLATTN_OK) {
-        return library_failure(options, status, failure);
-    }
-    const cl_int code = clFinish(queue);
-    return code == CL_SUCCESS ? 0 : failure_failed(failure, "clFinish: OpenCL error %d", code);
+    return status == CLATTN_OK ? bench_finish(queue, failure) : library_failure(options, status, failure);
 }
 
 double bench_backward_operations(const clattn_problem *p)

@@ -6,15 +6,13 @@ int bench_call(const struct options *options, const clattn_plan *plan, cl_comman
                const struct bench_data *data, struct failure *failure)
 {
     clattn_status status = clattn_enqueue_forward(plan, queue, &data->values, &data->device, 0, NULL, NULL);
-    cl_int code;
-    if (status != CLATTN_OK) {
-        return library_failure(options, status, failure);
-    }
-    code = clFinish(queue);
-    if (code != CL_SUCCESS) {
-        return failure_failed(failure, "clFinish: OpenCL error %d", code);
-    }
-    return 0;
+    return status == CLATTN_OK ? bench_finish(queue, failure) : library_failure(options, status, failure);
+}
+
+int bench_finish(cl_command_queue queue, struct failure *failure)
+{
+    const cl_int code = clFinish(queue);
+    return code == CL_SUCCESS ? 0 : failure_failed(failure, "clFinish: OpenCL error %d", code);
 }
 
 int bench_workspace_make(const clattn_plan *plan, clattn_context *context, cl_mem *workspace, struct failure *failure)

@@ -12,4 +12,7 @@ int bench_call(const struct options *options, const clattn_plan *plan, cl_comman
 /* *workspace is left alone where the plan needs none. */
 int bench_workspace_make(const clattn_plan *plan, clattn_context *context, cl_mem *workspace, struct failure *failure);
 
+/* Waits for all that is in the queue. */
+int bench_finish(cl_command_queue queue, struct failure *failure);
+
 #endif

@@ -51,9 +51,5 @@ int bench_key_sums_call(const struct options *options, const struct bench_key_su
 {
     const clattn_status status =
         clattn_enqueue_key_sums(sums->plan, queue, &data->values, &data->device, &sums->device, 0, NULL, NULL);
-    if (status != CLATTN_OK) {
-        return library_failure(options, status, failure);
-    }
-    const cl_int code = clFinish(queue);
-    return code == CL_SUCCESS ? 0 : failure_failed(failure, "clFinish: OpenCL error %d", code);
+    return status == CLATTN_OK ? bench_finish(queue, failure) : library_failure(options, status, failure);
 }

@@ -85,39 +85,41 @@ static int call(const struct subject *s, struct failure *failure)
     return call_on(s, clattn_context_queue(s->context), failure);
 }
 
-/* Calls for `seconds`, and CALLS_LEAST times at least; after each one the backward pass alone and a plain read, where
- * they are asked for, so that what else the machine does strikes all. */
+/* Nothing, where it was not asked for. */
+static int take_turn(const struct subject *s, int turn, struct failure *failure)
+{
+    cl_command_queue queue = clattn_context_queue(s->context);
+    switch (turn) {
+    case TURN_BACKWARD:
+        return with(s, OPTION_BACKWARD) ? bench_backward_call(s->options, &s->backward, NULL, queue, &s->data, failure)
+                                        : 0;
+    case TURN_READ:
+        return with(s, OPTION_READ) ? bench_read_run(s->context, &s->read, failure) : 0;
+    case TURN_SUMS:
+        return with(s, OPTION_BENCH_KEY_SUMS) ? bench_key_sums_call(s->options, &s->sums, queue, &s->data, failure) : 0;
+    default:
+        return call(s, failure);
+    }
+}
+
+/* Calls for `seconds`, and CALLS_LEAST times at least; after each one the other turns, so that what else the machine
+ * does strikes all. */
 static int measure_turns(const struct subject *s, double seconds, double *times[TURNS], struct measurement *found,
                          struct failure *failure)
 {
     const double start = clock_seconds();
     double before = start, process_seconds = 0;
     int n = 0;
-    while (n < CALLS_MAX && (n < CALLS_LEAST || before - start < seconds)) {
-        const double process_before = clock_process_seconds();
-        if (call(s, failure) != 0) {
-            return -1;
+    for (; n < CALLS_MAX && (n < CALLS_LEAST || before - start < seconds); n++) {
+        for (int turn = 0; turn < TURNS; turn++) {
+            const double process_before = clock_process_seconds();
+            if (take_turn(s, turn, failure) != 0) {
+                return -1;
+            }
+            times[turn][n] = (clock_seconds() - before) * 1e3;
+            process_seconds += turn == TURN_CALL ? clock_process_seconds() - process_before : 0;
+            before = clock_seconds();
         }
-        times[TURN_CALL][n] = (clock_seconds() - before) * 1e3;
-        process_seconds += clock_process_seconds() - process_before;
-        before = clock_seconds();
-        if (with(s, OPTION_BACKWARD) && bench_backward_call(s->options, &s->backward, NULL,
-                                                            clattn_context_queue(s->context), &s->data, failure) != 0) {
-            return -1;
-        }
-        times[TURN_BACKWARD][n] = (clock_seconds() - before) * 1e3;
-        before = clock_seconds();
-        if (with(s, OPTION_READ) && bench_read_run(s->context, &s->read, failure) != 0) {
-            return -1;
-        }
-        times[TURN_READ][n] = (clock_seconds() - before) * 1e3;
-        before = clock_seconds();
-        if (with(s, OPTION_BENCH_KEY_SUMS) &&
-            bench_key_sums_call(s->options, &s->sums, clattn_context_queue(s->context), &s->data, failure) != 0) {
-            return -1;
-        }
-        times[TURN_SUMS][n++] = (clock_seconds() - before) * 1e3;
-        before = clock_seconds();
     }
     found->cpu_ms = process_seconds * 1e3 / n;
     found->call = times_of(times[TURN_CALL], n);
