@@ -310,8 +310,6 @@ libclattn_core_la_SOURCES = \
 	src/self_check/self_check_values.c \
 	src/strategy/append_rows.c \
 	src/strategy/backward_mma.c \
-	src/strategy/backward_mma.h \
-	src/strategy/backward_wgmma.c \
 	src/strategy/backward_owners.c \
 	src/strategy/backward_owners.h \
 	src/strategy/backward_plain.c \

@@ -1,17 +1,31 @@
 /* The gradients of queries, keys and values by cl/backward_gpu/backward_mma.cl, on a GPU's matrix unit, for 16-bit
  * types. Tiles where numbers are not finite are done by cl/backward_gpu/backward_simt.cl, what else is asked for by the
  * kernels of plain. */
-#include "strategy/backward_mma.h"
 #include "base/checked_math.h"
 #include "cl/backward/backward_plain_layout.h"
 #include "cl/mma/mma_layout.h"
+#include "plan/matrix_unit.h"
+#include "strategy/backward_owners.h"
 #include "strategy/strategies.h"
-
-#define NAME "fused_mma"
 
 /* Two sums of so many columns, and what is owned, are as much as registers hold; deeper ones have a kernel for each
  * sum, that of keys and that of values. */
 #define COLUMNS_OF_BOTH 64
+
+#define KERNELS 3 /* of rows; of keys and values, or of keys; of values */
+
+/* matrix_unit_find, or another one like it: each has a strategy of its own. */
+typedef const struct matrix_unit *unit_finder(struct ask *ask);
+
+struct mma_state {
+    struct backward_plain plain;
+    struct backward_simt simt;
+    const struct matrix_unit *unit;
+    struct row_tile tile;
+    struct kernel *kernels[KERNELS];
+    int64_t redo_at[OWNERS], redo_blocks[OWNERS]; /* in the workspace, in floats; of a plane */
+    double launch_work_most;
+};
 
 static int has_both_sums(const struct row_tile *tile)
 {
@@ -47,7 +61,7 @@ static const struct row_tile *find(struct ask *ask, void *of, int *rank)
 {
     const struct problem *problem = attention_problem(ask->problem);
     const int64_t head_dim = problem->p.head_dim > problem->p.head_dim_v ? problem->p.head_dim : problem->p.head_dim_v;
-    struct backward_mma *state = of;
+    struct mma_state *state = of;
     const char *tiles = state->unit ? state->unit->gradient_tiles : NULL;
     const struct tile *tile;
     for (; tiles && (tile = tuning_find(tiles, DEVICE_GPU, head_dim, *rank)) != NULL; ++*rank) {
@@ -81,7 +95,7 @@ static int keeps_float32(struct ask *ask)
 static int has_tiles(struct ask *ask, const struct matrix_unit *unit)
 {
     const clattn_problem *p = &attention_problem(ask->problem)->p;
-    struct backward_mma state = { .unit = unit };
+    struct mma_state state = { .unit = unit };
     int rank = 0;
     if (!unit->gradient_tiles) {
         return ask_declines(ask, "this matrix unit multiplies no gradients yet");
@@ -98,7 +112,7 @@ static int has_tiles(struct ask *ask, const struct matrix_unit *unit)
     return find(ask, &state, &rank) || row_tile_none_fits(ask);
 }
 
-int backward_mma_applicable(struct ask *ask, matrix_unit_finder *find_unit)
+static int applicable(struct ask *ask, unit_finder *find_unit)
 {
     const struct problem *problem = attention_problem(ask->problem);
     const struct matrix_unit *unit;
@@ -115,13 +129,13 @@ int backward_mma_applicable(struct ask *ask, matrix_unit_finder *find_unit)
 /* Products that pairs are made of, and those that add them up in two parts. */
 static double pair_work(const struct row_tile *tile, int of_kernel)
 {
-    static const double products[BACKWARD_MMA_KERNELS] = { 3, 3, 2 };
+    static const double products[KERNELS] = { 3, 3, 2 };
     return (of_kernel == 1 && has_both_sums(tile) ? 4 : products[of_kernel]) * tile->columns;
 }
 
-struct work backward_mma_work(struct ask *ask, matrix_unit_finder *find_unit, enum rate_id rate)
+static struct work work(struct ask *ask, unit_finder *find_unit, enum rate_id rate)
 {
-    struct backward_mma state = { .unit = find_unit(ask) };
+    struct mma_state state = { .unit = find_unit(ask) };
     int rank = 0;
     const struct row_tile *tile = find(ask, &state, &rank);
     if (!tile) {
@@ -135,10 +149,10 @@ struct work backward_mma_work(struct ask *ask, matrix_unit_finder *find_unit, en
 
 /* ---- plan -------------------------------------------------------------------------------------- */
 
-static clattn_status build_kernel(struct ask *ask, struct backward_mma *state, int n, size_t *limit)
+static clattn_status build_kernel(struct ask *ask, struct mma_state *state, int n, size_t *limit)
 {
-    static const char *const names[BACKWARD_MMA_KERNELS] = { "mma_gradients_of_rows", "mma_gradients_of_keys",
-                                                             "mma_gradients_of_values" };
+    static const char *const names[KERNELS] = { "mma_gradients_of_rows", "mma_gradients_of_keys",
+                                                "mma_gradients_of_values" };
     const struct backward_problem *b = backward_problem(ask->problem);
     const struct problem *problem = &b->attention;
     const struct tile *tile = &state->tile.tile;
@@ -171,8 +185,8 @@ static clattn_status build_kernel(struct ask *ask, struct backward_mma *state, i
 
 static clattn_status build(struct ask *ask, void *of, size_t *limit)
 {
-    struct backward_mma *state = of;
-    const int kernels = has_both_sums(&state->tile) ? 2 : BACKWARD_MMA_KERNELS;
+    struct mma_state *state = of;
+    const int kernels = has_both_sums(&state->tile) ? 2 : KERNELS;
     clattn_status status = CLATTN_OK;
     for (int n = 0; n < kernels && status == CLATTN_OK; ++n) {
         status = build_kernel(ask, state, n, limit);
@@ -181,7 +195,7 @@ static clattn_status build(struct ask *ask, void *of, size_t *limit)
 }
 
 /* Two numbers for each block of rows, and each of keys, behind what the others have in the workspace. */
-static void measure_redo(struct clattn_plan *plan, struct backward_mma *state)
+static void measure_redo(struct clattn_plan *plan, struct mma_state *state)
 {
     const clattn_problem *p = &backward_problem(plan->problem)->attention.p;
     const int64_t planes[OWNERS] = { p->batch * p->query_heads, p->batch * p->kv_heads };
@@ -193,7 +207,7 @@ static void measure_redo(struct clattn_plan *plan, struct backward_mma *state)
     }
 }
 
-static void describe(const struct backward_mma *state, const struct problem *problem, struct text *explain)
+static void describe(const struct mma_state *state, const struct problem *problem, struct text *explain)
 {
     const struct row_tile *tile = &state->tile;
     matrix_unit_describe(state->unit, problem->p.type, explain);
@@ -204,11 +218,10 @@ static void describe(const struct backward_mma *state, const struct problem *pro
                 has_both_sums(tile) ? "at once" : "one after the other");
 }
 
-clattn_status backward_mma_plan(struct ask *ask, struct clattn_plan *plan, matrix_unit_finder *find_unit,
-                                const char *name)
+static clattn_status plan(struct ask *ask, struct clattn_plan *plan, unit_finder *find_unit, const char *name)
 {
     const struct problem *problem = attention_problem(plan->problem);
-    struct backward_mma *state = plan->state;
+    struct mma_state *state = plan->state;
     plan->weight_rounding = matrix_weight_rounding(&problem->p);
     state->unit = find_unit(ask);
     state->launch_work_most = MATRIX_LAUNCH_WORK_PER_UNIT * (double)ask->context->device.compute_units;
@@ -231,7 +244,7 @@ clattn_status backward_mma_plan(struct ask *ask, struct clattn_plan *plan, matri
 
 /* ---- launches ---------------------------------------------------------------------------------- */
 
-static clattn_status run_kernel(const struct backward_run *r, const struct backward_mma *state, int n, enum owned owned,
+static clattn_status run_kernel(const struct backward_run *r, const struct mma_state *state, int n, enum owned owned,
                                 const clattn_owner_part *part)
 {
     const struct tile *tile = &state->tile.tile;
@@ -245,7 +258,7 @@ static clattn_status run_kernel(const struct backward_run *r, const struct backw
 static clattn_status run_owner(const struct backward_run *r, const void *of, enum owned owned,
                                const clattn_owner_part *part)
 {
-    const struct backward_mma *state = of;
+    const struct mma_state *state = of;
     const int of_keys = owned == OWNED_KEYS, both = has_both_sums(&state->tile);
     clattn_status status = CLATTN_OK;
     if (!of_keys || both || part->wants & OWNER_WANTS_FIRST) {
@@ -257,9 +270,9 @@ static clattn_status run_owner(const struct backward_run *r, const void *of, enu
     return status == CLATTN_OK ? backward_simt_run(r, &state->simt, owned, part) : status;
 }
 
-clattn_status backward_mma_enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
+static clattn_status enqueue(const struct clattn_plan *plan, const struct operands *operands, struct chain *chain)
 {
-    const struct backward_mma *state = plan->state;
+    const struct mma_state *state = plan->state;
     clattn_owner_part parts[OWNERS] = { { 0 }, { 0 } };
     for (int owned = 0; owned < OWNERS; ++owned) {
         parts[owned].redo_at = state->redo_at[owned];
@@ -270,34 +283,38 @@ clattn_status backward_mma_enqueue(const struct clattn_plan *plan, const struct 
     return backward_owners_enqueue(plan, operands, chain, &state->plain, &state->simt, state, run_owner, parts);
 }
 
-/* ---- on units of a sub-group's ----------------------------------------------------------------- */
+/* ---- the strategies ---------------------------------------------------------------------------- */
 
-static int applicable(struct ask *ask)
-{
-    return backward_mma_applicable(ask, matrix_unit_find);
-}
+/* sum_roundings: 2 (64 + 4) */
+#define STRATEGY_OF(units, name_of, summary_of, find_unit, rate)                                                       \
+    static int applicable_##units(struct ask *ask)                                                                     \
+    {                                                                                                                  \
+        return applicable(ask, find_unit);                                                                             \
+    }                                                                                                                  \
+    static struct work work_##units(struct ask *ask)                                                                   \
+    {                                                                                                                  \
+        return work(ask, find_unit, rate);                                                                             \
+    }                                                                                                                  \
+    static clattn_status plan_##units(struct ask *ask, struct clattn_plan *of)                                         \
+    {                                                                                                                  \
+        return plan(ask, of, find_unit, name_of);                                                                      \
+    }                                                                                                                  \
+    const struct strategy strategy_backward_##units = {                                                                \
+        .operation = &operation_backward,                                                                              \
+        .name = name_of,                                                                                               \
+        .summary = summary_of,                                                                                         \
+        .knows = CLATTN_FLAGS_OF_ALL,                                                                                  \
+        .takes = BACKWARD_TAKES,                                                                                       \
+        .types = STRATEGY_16_BITS,                                                                                     \
+        .sum_roundings = 144,                                                                                          \
+        .applicable = applicable_##units,                                                                              \
+        .work = work_##units,                                                                                          \
+        .state_bytes = sizeof(struct mma_state),                                                                       \
+        .plan = plan_##units,                                                                                          \
+        .enqueue = enqueue,                                                                                            \
+    }
 
-static struct work work(struct ask *ask)
-{
-    return backward_mma_work(ask, matrix_unit_find, RATE_GRADIENTS_MMA);
-}
-
-static clattn_status plan(struct ask *ask, struct clattn_plan *plan)
-{
-    return backward_mma_plan(ask, plan, matrix_unit_find, NAME);
-}
-
-const struct strategy strategy_backward_mma = {
-    .operation = &operation_backward,
-    .name = NAME,
-    .summary = "no score matrix in memory; 16-bit types on a GPU's matrix unit",
-    .knows = CLATTN_FLAGS_OF_ALL,
-    .takes = BACKWARD_TAKES,
-    .types = STRATEGY_16_BITS,
-    .sum_roundings = BACKWARD_MMA_SUM_ROUNDINGS,
-    .applicable = applicable,
-    .work = work,
-    .state_bytes = sizeof(struct backward_mma),
-    .plan = plan,
-    .enqueue = backward_mma_enqueue,
-};
+STRATEGY_OF(mma, "fused_mma", "no score matrix in memory; 16-bit types on a GPU's matrix unit", matrix_unit_find,
+            RATE_GRADIENTS_MMA);
+STRATEGY_OF(wgmma, "fused_wgmma", "fused_mma with the products of NVIDIA's warpgroups (Hopper)", warpgroup_unit_find,
+            RATE_GRADIENTS_WGMMA);
